@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from allotment.cluster.client import Resource
 from allotment.cluster.program import Program
 from allotment.exporter.definition import Family
 from allotment.model.features import Features
@@ -30,6 +31,8 @@ class Component(NamedTuple):
     program: Callable[[Features], Program]
     manager: str
     lease: str = ""
+    follows: Sequence[Resource] = ()
+    """What a copy that stands by follows already, so that it can begin at once when it leads."""
     families: Callable[[], Sequence[Family]] = _none
     """What it measures of the cluster, for ``/metrics``."""
     unready: Callable[[], str] = _always

@@ -208,6 +208,8 @@ class _Process:
         if self._election is None:
             await self._lead(features)
         else:
+            for resource in self._component.follows:
+                self._context.caches.of(resource)
             await self._election.lead(lambda: self._lead(features))
 
     async def _first_answer(self) -> Features | None:

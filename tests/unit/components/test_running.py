@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +25,13 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.resources import CONFIG_MAPS, LEASES
+from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
 from allotment.components.component import Component
 from allotment.components.endpoints import Unusable
 from allotment.components.running import NoAnswer, first_of, run_component
 from allotment.components.settings import Address, Leading, Serving, Settings
 from allotment.model.features import Features
+from tests.components.process import get
 
 TERMS = Terms(lease=2, renew=1.0, retry=0.1)
 
@@ -160,6 +163,37 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
 
     asyncio.run(story())
     assert holder(lab) == "second", "what is another's is not given back"
+    lab.client.delete(LEASES, "allotment-test", "kube-system")
+
+
+def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "allotment.components.serving")
+    known: list[bool] = []
+
+    async def program(context: Context) -> None:
+        known.append(context.caches.trees(NODES).synced.is_set())
+        os.kill(os.getpid(), signal.SIGTERM)
+        await context.stopping.wait()
+
+    def ready() -> bool:
+        found = re.search(r"http://\S+/livez", caplog.text)
+        return found is not None and get(found[0].replace("livez", "readyz"))[0] == 200
+
+    async def story() -> None:
+        spec = {"holderIdentity": "other", "leaseDurationSeconds": 3600}
+        lease = {"kind": "Lease", "metadata": {"name": "allotment-test"}, "spec": spec}
+        await asyncio.to_thread(lab.client.create, LEASES, lease, "kube-system")
+        settings = leading("standing")._replace(serving=Serving(Address("127.0.0.1", 0)))
+        standing = component(program, finishes=True)._replace(follows=(NODES,))
+        running = asyncio.create_task(run_component(standing, settings, target(lab)))
+        await until(ready)
+        assert known == []
+        left = {"spec": {"holderIdentity": ""}}
+        await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", left, "kube-system")
+        await asyncio.wait_for(running, 10)
+
+    asyncio.run(story())
+    assert known == [True]
     lab.client.delete(LEASES, "allotment-test", "kube-system")
 
 
