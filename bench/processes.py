@@ -98,6 +98,15 @@ class Processes:
         command = [str(word) for word in process.args]
         return lambda: self.start(name, command)
 
+    @contextmanager
+    def still(self, name: str) -> Iterator[None]:
+        """A program stands still (SIGSTOP): what listens goes on to accept, and says nothing."""
+        self._running[name].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._running[name].send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Stop everything at once: what they would still like to write is thrown away with the folder."""
         for process in self._running.values():

@@ -9,13 +9,14 @@ shows a certificate that its own authority signed, and everybody who is told of 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import ssl
 import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -85,6 +86,37 @@ class ApiServer:
             self._running.await_("kube-apiserver", lambda: _healthy(self.server.port))
 
         return restart
+
+    def hanging(self) -> AbstractContextManager[None]:
+        """While it lasts, kube-apiserver accepts connections and says nothing."""
+        return self._running.still("kube-apiserver")
+
+    def compact(self) -> None:
+        """Have etcd forget what was before now, as an administrator may have it by hand."""
+        revision = self._etcd("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
+        self._etcd("/v3/kv/compaction", {"revision": revision, "physical": True})
+
+    def backup(self) -> Callable[[], None]:
+        """Copy what etcd has. What is returned brings it back, and the revisions of then. Both stop the server."""
+        data, copy = self.folder / "etcd", self.folder / "backup"
+        self._meanwhile(lambda: shutil.copytree(data, copy))
+
+        def restore() -> None:
+            shutil.rmtree(data)
+            shutil.copytree(copy, data)
+
+        return lambda: self._meanwhile(restore)
+
+    def _meanwhile(self, act: Callable[[], object]) -> None:
+        restart, again = self.kill_server(), self._running.kill("etcd")
+        act()
+        again()
+        restart()
+
+    def _etcd(self, path: str, body: Tree) -> Tree:
+        with urllib.request.urlopen(f"{self.etcd}{path}", json.dumps(body).encode(), timeout=30) as answer:
+            told: Tree = json.loads(answer.read())
+            return told
 
     def tails(self) -> dict[str, str]:
         """The end of what each program said, for whoever wonders what went wrong."""
