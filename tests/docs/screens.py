@@ -73,6 +73,7 @@ _CHANCE = re.compile(
     | \b[0-9a-f]{64}\b
     | (?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b       # the end of a generated name
     | (?<=-)[0-9a-f]{8}\b                            # and of a machine's
+    | \b\d{5}-(?=gpu\.)                               # which of a driver's slices in a pool of many
     | \b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b  # a UID
     """,
     re.VERBOSE,
