@@ -1,17 +1,24 @@
-"""kill -9 of kube-apiserver under components at work: they go on where they were, tell it once, and lose nothing."""
+"""A kube-apiserver that is killed, hangs or refuses, under components at work: they go on where they were, tell it
+once, and lose nothing."""
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from allotment.cluster.clock import parse
 from bench.real_kube import ApiServer, plane
-from tests.components.process import Component, running, until
+from tests.components.process import LED, Component, running, until
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
 
 EVENTS = "/api/v1/namespaces/default/events?fieldSelector=reportingComponent=allotment-annotator"
@@ -19,6 +26,8 @@ EVENTS = "/api/v1/namespaces/default/events?fieldSelector=reportingComponent=all
 GONE_SECONDS = 7.0
 #: How long the annotator lets a pod wait that it can see.
 PATIENCE_SECONDS = 5.0
+#: For so long after its end kube-apiserver takes a token.
+LEEWAY_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -96,20 +105,70 @@ def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
         for number in range(10):
             delete(kube, f"late-{number}")
             create(kube, pod(f"later-{number}"))
+        kube.compact()
         claims.process.send_signal(signal.SIGCONT)
         until(lambda: settled(kube))
         assert claims.stop() == 0
 
 
-def test_a_token_that_was_replaced_is_read_again(kube: ApiServer) -> None:
-    """As a kubelet replaces it; the old one is good for nothing from one moment to the next."""
-    token = kube.folder / "token"
-    token.write_text(kube.token_of("allotment-claims", NAMESPACE))
+def test_a_server_that_hangs_costs_the_leader_its_lease_in_time_and_the_others_nothing(kube: ApiServer) -> None:
+    with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator"), *LED) as leader:
+        leader.says(' leads"')
+        until(lambda: claims.health("/readyz") == (200, "ok"))
+        with kube.hanging():
+            # Another may be there that can be reached by others.
+            assert leader.ends() == 1
+            assert "leads no longer" in leader.said[-1]
+        create(kube, pod("after-it-hung"))
+        until(lambda: settled(kube))
+        quiet(claims, 20)
+        assert claims.stop() == 0
+
+
+def file_of(kube: ApiServer, token: str) -> tuple[Path, str]:
+    """A file with a token, as a kubelet keeps it for a pod, and the flag that has it used."""
+    path = kube.folder / "token"
+    path.write_text(token)
     kubeconfig = kube.kubeconfig_of("rotated", "none")
     config = json.loads(kubeconfig.read_text())
-    config["users"][0]["user"] = {"tokenFile": str(token)}
+    config["users"][0]["user"] = {"tokenFile": str(path)}
     kubeconfig.write_text(json.dumps(config))
-    with running("claims", f"--kubeconfig={kubeconfig}", "--log-format=json") as claims:
+    return path, f"--kubeconfig={kubeconfig}"
+
+
+def ending(kube: ApiServer, token: str, seconds: float) -> str:
+    """A token as it was, but that it ends so soon. Servers make none for less than ten minutes; this has their key."""
+    head, body, _ = token.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    claims["exp"] = int(time.time() + seconds - LEEWAY_SECONDS)
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    key = load_pem_private_key((kube.folder / "pki" / "client-service-accounts.key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    r, s = decode_dss_signature(key.sign(f"{head}.{body}".encode(), ec.ECDSA(hashes.SHA256())))
+    signature = base64.urlsafe_b64encode(r.to_bytes(32, "big") + s.to_bytes(32, "big")).rstrip(b"=").decode()
+    return f"{head}.{body}.{signature}"
+
+
+def test_a_token_that_ends_before_its_file_is_replaced_is_waited_for(kube: ApiServer) -> None:
+    fresh = kube.token_of("allotment-claims", NAMESPACE)
+    old = ending(kube, fresh, 5)
+    token, flag = file_of(kube, old)
+    with running("claims", flag, "--log-format=json") as claims:
+        until(lambda: claims.health("/readyz") == (200, "ok"), why=lambda: claims.log)
+        until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
+        create(kube, pod("while-it-was-nobody"))
+        until(lambda: "Unauthorized" in claims.log)
+        token.write_text(fresh)
+        until(lambda: settled(kube), why=lambda: claims.log)
+        quiet(claims, 15)
+        assert old not in claims.log
+        assert claims.stop() == 0
+
+
+def test_a_token_that_was_replaced_is_read_again(kube: ApiServer) -> None:
+    """As a kubelet replaces it; the old one is good for nothing from one moment to the next."""
+    token, flag = file_of(kube, kube.token_of("allotment-claims", NAMESPACE))
+    with running("claims", flag, "--log-format=json") as claims:
         until(lambda: claims.health("/readyz") == (200, "ok"))
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         kube.ask("DELETE", f"{path}/allotment-claims")
