@@ -17,7 +17,7 @@ from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.asking.question import Question
 from allotment.tools.plan.seating.machines import Berth
 from allotment.tools.plan.seating.trial import Refused
-from allotment.tools.plan.seating.turns import Run
+from allotment.tools.plan.seating.turns import Run, Terms
 from allotment.tools.plan.waiting.grouping import Item
 
 #: A machine for an item of a kind alone, beside those that there are, and in none of these zones if there are any; None
@@ -44,40 +44,39 @@ def seat(
 
     Nothing is bought for ``spare`` ones (by identity).
     """
-    gone = set(spare)
-    doubtful: set[int] = set()
+    terms = Terms(set(spare))
     zones: dict[int, set[str]] = {}
     while True:
-        run = _run(question, berths, items, gone, doubtful)
+        run = _run(question, berths, items, terms)
+        if run.elsewhere.keys() - terms.meant.keys():
+            terms.meant = run.elsewhere | terms.meant
+            continue
         kept = run.as_it_went()
         if not run.failed and not run.doubtful and len(kept) == len(berths):
             late = run.late & run.seats.keys()
             return Seated(run.seats, [berth for berth in kept if berth.name in run.used], run.words(), late)
         berths = kept
-        doubtful |= run.doubtful
-        # Every run buys for an item where nothing was bought for it before, or gives one up, or has less to seat or to
-        # seat it on.
+        terms.left_out |= run.doubtful
+        # Every run learns where a pod goes at once, buys for an item where nothing was bought for it before, gives one
+        # up, or has less to seat, or to seat it on.
         for kind, item in run.failed:
             before = zones.setdefault(id(item), set())
             # It may be that others keep it from a zone, but from no other.
             may = run.is_kept_away(item) if before else not run.hopeless(item)
             more = buy(kind, item, berths, before) if may else None
             if more is None:
-                gone.add(id(item))
+                terms.gone.add(id(item))
             else:
                 before.add(more.place.zone)
                 berths.append(more)
 
 
-def _run(
-    question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], gone: Collection[int],
-    left_out: Collection[int],
-) -> Run:  # fmt: skip
+def _run(question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], terms: Terms) -> Run:
     """One run, and a second one where it matters when pods that found no node are tried again."""
-    run = Run(question, berths, items, gone, left_out)
+    run = Run(question, berths, items, terms)
     run.all("at last")
     if run.late:
-        other = Run(question, berths, items, gone, left_out)
+        other = Run(question, berths, items, terms)
         other.all("at once")
         run.compare(other)
     return run

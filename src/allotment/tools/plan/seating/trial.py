@@ -83,6 +83,8 @@ class Trial:
         """Those that this trial has allocated."""
         self._users: dict[ObjectKey, int] = {}
         self._published: Mapping[DeviceID, Device] | None = None
+        self._asked_last: tuple[int, dict[int, Refusal]] | None = None
+        """Of the pod (by order) that was asked about last, until another one comes or goes."""
         for node in (*given.nodes, *(made.node for made in new)):
             self.machines.put(to_tree(node))
         for resident, where in demand.residents:
@@ -122,11 +124,13 @@ class Trial:
             results = found
         self._book(pod, wanted, results)
         self.machines.seat(pod.resident, node)
+        self._asked_last = None
         return tuple(self._given(pod, made))
 
     def withdraw(self, pod: Waiting) -> None:
         """Take a pod off its node again, and give back the claims that nobody else uses."""
         self.machines.unseat(pod.resident.uid)
+        self._asked_last = None
         for key in [key_of(claim) for claim in pod.claims.pending] + [_extended_key(pod)]:
             if key in self.claims:
                 self._users[key] -= 1
@@ -148,11 +152,15 @@ class Trial:
         return pod.asked.social or bool(self.machines.neighbourly)
 
     def _elsewhere(self, pod: Waiting) -> dict[int, Refusal]:
+        """Nodes that are out because of pods on any, by place: one look at all of them, whatever node is meant."""
+        if self._asked_last is not None and self._asked_last[0] == pod.order:
+            return self._asked_last[1]
         found: dict[int, Refusal] = {}
         if pod.asked.spread:
             found.update(spread(pod.asked, pod.resident.namespace, pod.resident.labels, self.machines))
         if pod.asked.has_neighbours or self.machines.neighbourly:
             found.update(neighbours(pod.resident, self.machines, self.demand.namespaces))
+        self._asked_last = pod.order, found
         return found
 
     def _allocate(

@@ -8,7 +8,7 @@ matter of seconds. So a trial can be run either way, and what comes out of both 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from allotment.tools.explain.report import GivenClaim
@@ -26,6 +26,18 @@ _ORDER: Final = (
 )
 
 
+@dataclass(slots=True)
+class Terms:
+    """What earlier runs have taught."""
+
+    gone: set[int]
+    """Items (by identity) that nothing is bought for."""
+    left_out: set[int] = field(default_factory=set)
+    """Pods (by order) that do not come: nothing can be promised of them."""
+    meant: dict[int, str] = field(default_factory=dict)
+    """Nodes by pod (by order) that are tried first, since that is where it went at once."""
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     """A pod's turn. ``at``: which of its item's pods it is."""
@@ -40,10 +52,8 @@ class Run:
     """One trial from the start."""
 
     def __init__(
-        self, question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], gone: Collection[int],
-        left_out: Collection[int],
-    ) -> None:  # fmt: skip
-        """``gone``: items (by identity) that nothing is bought for. ``left_out``: pods (by order) that do not come."""
+        self, question: Question, berths: Sequence[Berth], items: Sequence[Sequence[Item]], terms: Terms
+    ) -> None:
         kube = question.demand.features.kube
         self.berths = berths
         self._question = question
@@ -54,8 +64,8 @@ class Run:
         self._failed: set[int] = set()
         self._words: dict[int, Refused] = {}
         self._where: dict[int, Berth] = {}
-        self._gone = gone
-        self._left_out = left_out
+        self._terms = terms
+        self._by_name = {berth.name: berth for berth in berths}
         self._hopeless: dict[int, Refused] = {}
         """Kinds of which the first pod of one item that is gone found nothing: nor will that of the next."""
         self._lonely: list[Turn] = []
@@ -64,6 +74,8 @@ class Run:
         """All that ever were such (by order), so that it matters when they are tried again."""
         self.doubtful: set[int] = set()
         """Pods (by order) that nothing is bought for, and that sit elsewhere in another order, or nowhere."""
+        self.elsewhere: dict[int, str] = {}
+        """Nodes of pods (by order) in another order, if it was another one."""
         self._kinds: list[tuple[int, Item]] = [(kind, item) for kind, ones in enumerate(items) for item in ones]
         self._left = [berth.expected.copy() for berth in berths]
         self._by_kind: dict[int, list[int]] = {}
@@ -72,11 +84,14 @@ class Run:
                 self._by_kind.setdefault(kind, []).append(number)
 
     def all(self, again: Again) -> None:
-        """Items in the order of the first pod of each; its other pods go where the first one went."""
+        """Items in the order of the first pod of each; its other pods go where the first one went, if they may.
+
+        Where they may not just then, the scheduler takes any other node that will do.
+        """
         queue = [Turn(kind, item, at, pod) for kind, item in self._kinds for at, pod in enumerate(item.pods)]
         queue.sort(key=lambda turn: turn.pod.order)
         for turn in queue:
-            if turn.pod.order in self._left_out:
+            if turn.pod.order in self._terms.left_out:
                 self._words[id(turn.item)] = Refused(_ORDER, cause="order")
                 continue
             if self._take(turn):
@@ -108,16 +123,21 @@ class Run:
 
     def _take(self, turn: Turn) -> bool:
         """A pod takes its turn; whether it has a place now."""
-        if id(turn.item) in self._gone:
-            return self._in_turn(turn)
         if id(turn.item) in self._failed:
             return False
+        meant = self._by_name.get(self._terms.meant.get(turn.pod.order, ""))
+        if meant is not None and self._sit(turn, meant):
+            return True
+        if id(turn.item) in self._terms.gone:
+            return self._in_turn(turn)
         known = self._where.get(id(turn.item))
-        return self._sit(turn, known) if known is not None else self._first(turn)
+        if known is None:
+            return self._first(turn)
+        return self._sit(turn, known) or self._on_any(turn, but=(known,))
 
     def _fail(self, turn: Turn) -> None:
         item = turn.item
-        if id(item) in self._gone or id(item) in self._failed:
+        if id(item) in self._terms.gone or id(item) in self._failed:
             return
         self._failed.add(id(item))
         self._where.pop(id(item), None)
@@ -132,8 +152,7 @@ class Run:
         if hopeless is not None and not turn.at:
             self._words.setdefault(id(turn.item), hopeless)
             return False
-        question, kind = self._question, turn.kind
-        if any(not question.is_unknowable(kind, berth.place) and self._sit(turn, berth) for berth in self.berths):
+        if self._on_any(turn):
             return True
         # What becomes of the other pods of an item hangs on where its first one is.
         if not turn.at and not _may_be_helped(turn.pod) and id(turn.item) in self._words:
@@ -148,7 +167,16 @@ class Run:
             if self._sit(turn, self.berths[number]):
                 self._left[number][kind] -= 1
                 return True
-        return any(number not in wanted and self._sit(turn, berth) for number, berth in enumerate(self.berths))
+        return self._on_any(turn, but=[self.berths[number] for number in wanted])
+
+    def _on_any(self, turn: Turn, but: Collection[Berth] = ()) -> bool:
+        """On the first machine that takes it, if it is known now whether that will."""
+        names = {berth.name for berth in but}
+        unknowable = self._question.is_unknowable
+        return any(
+            berth.name not in names and not unknowable(turn.kind, berth.place) and self._sit(turn, berth)
+            for berth in self.berths
+        )
 
     def _sit(self, turn: Turn, berth: Berth) -> bool:
         item, pod = turn.item, turn.pod
@@ -158,7 +186,7 @@ class Run:
             if known is None or found.weight >= known.weight:
                 self._words[id(item)] = found
             return False
-        self._where[id(item)] = berth
+        self._where.setdefault(id(item), berth)
         self.seats[pod.order] = (berth.name, found)
         self.used.add(berth.name)
         return True
@@ -170,7 +198,8 @@ class Run:
             if not unlike:
                 continue
             self._words[id(item)] = Refused(_ORDER, cause="order")
-            if id(item) in self._gone:
+            self.elsewhere |= {order: other.seats[order][0] for order in unlike if order in other.seats}
+            if id(item) in self._terms.gone:
                 self.doubtful.update(unlike)
             elif id(item) not in self._failed:
                 self._failed.add(id(item))
@@ -200,7 +229,7 @@ class Run:
         for berth in self.berths:
             berth.expected.clear()
         for kind, item in self._kinds:
-            if id(item) in self._where and id(item) not in self._gone:
+            if id(item) in self._where and id(item) not in self._terms.gone:
                 self._where[id(item)].expected[kind] += 1
         return [berth for berth in self.berths if berth.name in self.used or not berth.new]
 

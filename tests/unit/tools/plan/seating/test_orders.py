@@ -12,7 +12,7 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.seating.machines import Names, berths_of
 from allotment.tools.plan.seating.seating import seat
 from allotment.tools.plan.waiting.demand import demand_of
-from tests.unit.tools.plan.demands import FEATURES, claim, instance, node, planned, pod, pods, request
+from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, planned, pod, pods, request
 from tests.unit.tools.plan.replaying import not_bound
 from tests.unit.tools.plan.running import anti_affinity, spread
 
@@ -67,3 +67,17 @@ def test_what_becomes_of_the_users_of_one_claim_says_nothing_of_those_of_another
     everybody = [id(item) for ones in items for item in ones]
     found = seat(question, berths_of(question, (), Names(())), items, everybody, lambda *_: None)
     assert [node for _, (node, _) in sorted(found.seats.items())] == ["small", "large", "large"]
+
+
+def test_pods_that_want_one_host_go_to_another_where_the_first_one_s_is_refused() -> None:
+    """Three want to be near some pod, over two zones: the third may not stay with the first two, but beside another."""
+    near: dict[str, Any] = {
+        "labels": APP,
+        "affinity": {"podAffinity": anti_affinity(APP)["podAntiAffinity"]},
+        "topologySpreadConstraints": [{**spread(APP, ZONE)[0], "minDomains": 2}],
+    }
+    values = [claim_template("any", request()), *pods(3, "near", template="any", **near), *pods(2, "other", labels=APP)]
+    catalog = (instance("t4x4", "t4", 4, "1.6", cpus=32),)
+    found = planned(values, catalog)
+    assert found.unserved == ()
+    assert not_bound(values, found, catalog, FEATURES) == []
