@@ -10,27 +10,30 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 
 from allotment.cli import kubectl_plugin
-from allotment.cli.autoscale_commands import add_autoscale, add_cloud, add_consolidation
-from allotment.cli.catalog_commands import add_catalog
-from allotment.cli.check_commands import add_check
-from allotment.cli.cluster_commands import EXIT_FAILED, add_commands, add_way
-from allotment.cli.doctor_commands import add_doctor
-from allotment.cli.driver_commands import add_driver
-from allotment.cli.explain_commands import add_explain
-from allotment.cli.externalgrpc_commands import add_cluster_autoscaler
-from allotment.cli.metrics_commands import add_metrics
-from allotment.cli.migrate_commands import add_migrate
+from allotment.cli.arguments.autoscale import add_autoscale
+from allotment.cli.arguments.catalog import add_catalog
+from allotment.cli.arguments.check import add_check
+from allotment.cli.arguments.cluster import EXIT_FAILED, add_commands
+from allotment.cli.arguments.cluster_autoscaler import add_cluster_autoscaler
+from allotment.cli.arguments.doctor import add_doctor
+from allotment.cli.arguments.driver import add_driver
+from allotment.cli.arguments.examples import add_examples
+from allotment.cli.arguments.explain import add_explain
+from allotment.cli.arguments.fleet import add_fleet
+from allotment.cli.arguments.lab import add_lab
+from allotment.cli.arguments.metrics import add_metrics
+from allotment.cli.arguments.migrate import add_migrate
+from allotment.cli.arguments.options import Run, add_output, lazy
+from allotment.cli.arguments.plan import add_plan
+from allotment.cli.arguments.rbac import add_rbac
+from allotment.cli.arguments.replay import add_replay
+from allotment.cli.arguments.run import add_run
+from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
-from allotment.cli.plan_commands import add_plan
-from allotment.cli.rbac_commands import add_rbac
-from allotment.cli.replay_commands import add_replay
-from allotment.cli.run_commands import add_run
-from allotment.cli.vocabulary_commands import add_vocabulary
-from allotment.tools.sentences import either
 
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -39,7 +42,27 @@ EXIT_BROKEN_PIPE = 141
 #: What a disk says that is full, gone or not to be written to.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
-Run = Callable[[argparse.Namespace], int]
+#: In the order of the help.
+_COMMANDS = (
+    add_explain,
+    add_doctor,
+    add_metrics,
+    add_check,
+    add_migrate,
+    add_vocabulary,
+    add_fleet,
+    add_catalog,
+    add_plan,
+    add_replay,
+    add_lab,
+    add_commands,
+    add_driver,
+    add_autoscale,
+    add_cluster_autoscaler,
+    add_run,
+    add_rbac,
+    add_examples,
+)
 
 _DESCRIPTION = """\
 Dynamic Resource Allocation for GPUs: which devices a workload gets, or why it
@@ -70,15 +93,6 @@ resourceclaims,resourceclaimtemplates
 Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
 (--debug shows where).
 """
-
-_LAB_FLEET_HELP = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
-_WITHOUT_HELP = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
-_RUNTIME_HELP = (
-    "process: what --images names runs as programs of this machine (for manifests that you trust); oci: crun"
-)
-_UP_CATALOG_HELP = "what it can buy: providers (aws,gcp) or files of your own (default: all that is packaged)"
-_ROOTS_HELP = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
-_FLEET_HELP = "hardware instead of a cluster: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,16 +162,6 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
     return EXIT_OUR_ERROR
 
 
-def _lazy(module: str, function: str = "run") -> Run:
-    def run(arguments: argparse.Namespace) -> int:
-        from importlib import import_module
-
-        screen: Run = getattr(import_module(f"allotment.cli.{module}"), function)
-        return screen(arguments)
-
-    return run
-
-
 def _parser() -> Parser:
     parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG, formatter_class=Help)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
@@ -165,150 +169,13 @@ def _parser() -> Parser:
     parser.set_defaults(help_of=parser, incomplete=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
-    add_explain(commands, _lazy, _add_inputs)
-    add_doctor(commands, _lazy)
-    add_metrics(commands, _lazy, _add_inputs)
-    add_check(commands, _lazy)
-    add_migrate(commands, _lazy)
-    add_vocabulary(commands, _lazy)
-    _add_fleet(commands)
-    add_catalog(commands, _lazy)
-    add_plan(commands, _lazy)
-    add_replay(commands, _lazy)
-    _add_lab(commands)
-    add_commands(commands, _lazy)
-    add_driver(commands, _lazy)
-    add_autoscale(commands, _lazy)
-    add_cluster_autoscaler(commands, _lazy)
-    add_run(commands, _lazy)
-    add_rbac(commands, _lazy)
-    _add_examples(commands)
-
-    demo = commands.add_parser("demo", help="the packaged examples in a lab of mixed nodes, in seconds")
-    demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name); or `sharing`")
-    demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
-    demo.add_argument("--pictures", metavar="FOLDER", help="with `sharing`: write what the replicas drew")
-    demo.set_defaults(run=_lazy("demo"))
-
+    for add in _COMMANDS:
+        add(commands)
     version = commands.add_parser("version", help="version of Allotment, and the Kubernetes releases it models")
-    _add_output(version, ("json", "yaml"))
-    version.set_defaults(run=_lazy("version"))
+    add_output(version, ("json", "yaml"))
+    version.set_defaults(run=lazy("version"))
     parser.describe()
     return parser
-
-
-def _add_lab(commands: argparse._SubParsersAction[Parser]) -> None:
-    up = commands.add_parser("up", help="start a lab: a Kubernetes control plane, simulated GPU nodes")
-    up.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_LAB_FLEET_HELP)
-    up.add_argument("--name", default="default", metavar="NAME", help="several labs run side by side by their names")
-    where = up.add_mutually_exclusive_group()
-    where.add_argument("--ephemeral", action="store_true", help="keep everything in memory")
-    where.add_argument("--data", metavar="FOLDER", help="where the cluster is kept (default: by name, in XDG data)")
-    up.add_argument("--port", type=int, default=0, metavar="N", help="port of the API (default: 6443, or a free one)")
-    up.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="who can reach it (%(default)s: only you)")
-    up.add_argument("--http", action="store_true", help="plain HTTP: whoever reaches the port is the administrator")
-    up.add_argument("--kubeconfig", metavar="FILE", help="where the context goes (default: kubectl's own file)")
-    up.add_argument("--speed", type=float, default=1.0, metavar="X", help="simulated durations pass X times as fast")
-    up.add_argument("--without", action="append", default=[], metavar="PROGRAM", help=_WITHOUT_HELP)
-    up.add_argument("--runtime", choices=("simulated", "process", "oci"), default="simulated", help=_RUNTIME_HELP)
-    up.add_argument(
-        "--images", metavar="FILE", help="with --runtime process or oci: which command stands for which image"
-    )
-    up.add_argument("--kubelet-roots", metavar="FOLDER", help=_ROOTS_HELP)
-    scaling = up.add_argument_group("an autoscaler")
-    scaling.add_argument("--autoscale", action="store_true", help="machines for pods that wait, and back again")
-    scaling.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_UP_CATALOG_HELP)
-    add_cloud(scaling)
-    add_consolidation(scaling)
-    up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")
-    up.add_argument("--log", help=argparse.SUPPRESS)  # given by --detach to the process that it starts
-    _add_release(up)
-    _add_gates(up)
-    up.set_defaults(run=_lazy("up"))
-
-    down = commands.add_parser("down", help="stop a lab")
-    which = down.add_mutually_exclusive_group()
-    which.add_argument("name", nargs="?", default="default", metavar="NAME", help="of this name (%(default)s)")
-    which.add_argument("--all", action="store_true", help="all labs of yours")
-    down.set_defaults(run=_lazy("down"), instead={"--name": "name it without: allot down NAME"})
-
-    status = commands.add_parser("status", help="the labs that run")
-    _add_output(status, ("wide", "json", "yaml"))
-    status.set_defaults(run=_lazy("status"))
-
-
-def _add_fleet(commands: argparse._SubParsersAction[Parser]) -> None:
-    fleet = commands.add_parser("fleet", help="known hardware, and the ResourceSlices that it publishes")
-    fleet.set_defaults(help_of=fleet, incomplete=True)
-    inner = fleet.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-
-    known = inner.add_parser("list", help="servers and accelerators")
-    _add_output(known, ("wide", "json", "yaml"))
-    known.set_defaults(run=_lazy("fleet", "run_list"))
-
-    show = inner.add_parser("show", help="the facts of one server or accelerator")
-    show.add_argument("hardware", metavar="HARDWARE")
-    _add_output(show, ("json", "yaml"))
-    show.set_defaults(run=_lazy("fleet", "run_show"))
-
-    slices = inner.add_parser("slices", help="the ResourceSlices of some hardware, as YAML")
-    slices.add_argument("hardware", metavar="HARDWARE", help="a server or an accelerator, or the words of --fleet")
-    slices.add_argument("--mode", help="full, dynamic-mig, static-mig=1g.5gb:7, shared, spx, cpx@v0, …")
-    slices.add_argument("--node", metavar="NAME", help="name of the node (default: the hardware's)")
-    slices.add_argument("--gpus", type=int, metavar="N", help="only the first N GPUs, or N of an accelerator")
-    slices.add_argument("--all", action="store_true", help="the nodes and the vendors' DeviceClasses too: a cluster")
-    _add_release(slices)
-    _add_output(slices, ("yaml", "json"))
-    slices.set_defaults(run=_lazy("fleet", "run_slices"))
-
-
-def _add_examples(commands: argparse._SubParsersAction[Parser]) -> None:
-    examples = commands.add_parser("examples", help="packaged example manifests")
-    examples.set_defaults(help_of=examples, incomplete=True)
-    inner = examples.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    known = inner.add_parser("list", help="name and purpose of each")
-    _add_output(known, ("json", "yaml"))
-    known.set_defaults(run=_lazy("examples", "run_list"))
-    show = inner.add_parser("print", help="print one or several")
-    show.add_argument("example", nargs="+", metavar="EXAMPLE", help="number or name")
-    show.set_defaults(run=_lazy("examples", "run_print"))
-    where = inner.add_parser("where", help="the folder that they are in, for -f")
-    where.add_argument("example", nargs="?", metavar="EXAMPLE", help="number or name")
-    where.set_defaults(run=_lazy("examples", "run_where"))
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-f", "--filename", action="append", nargs="+", default=[], metavar="FILE", dest="files",
-        help="manifests to ask about: files, folders, - for standard input",
-    )  # fmt: skip
-    cluster = parser.add_mutually_exclusive_group()
-    cluster.add_argument(
-        "--cluster", action="append", nargs="+", default=[], metavar="FILE", help="a snapshot of the cluster"
-    )
-    cluster.add_argument("--fleet", action="append", nargs="+", default=[], metavar="SPEC", help=_FLEET_HELP)
-    add_way(parser)
-    parser.add_argument(
-        "-n", "--namespace", metavar="NAME", help="namespace of what is named, and of objects that name none"
-    )
-    parser.add_argument(
-        "--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)"
-    )
-    _add_gates(parser)
-
-
-def _add_release(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kube-version", default="1.36", metavar="1.36", help="the cluster's Kubernetes (%(default)s)")
-
-
-def _add_gates(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
-
-
-def _add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
-    parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", help=f"output as {either(forms)}")
 
 
 def _version() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.autoscaler.providers.karpenter import MigManager
-from allotment.cli.autoscale_commands import MIG_CONFIG
+from allotment.cli.arguments.autoscale import MIG_CONFIG
 from allotment.cli.mistakes import Mistake
 from allotment.cli.node_classes import mig_manager, node_classes
 from allotment.fleet.catalog.exporting.karpenter import NodeClass

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from allotment.cli.check_commands import FAIL_ON
+from allotment.cli.arguments.check import FAIL_ON
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.problems import Position, Problem

@@ -1,12 +1,11 @@
-"""The arguments of ``allot cluster-autoscaler``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot cluster-autoscaler``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.autoscale_commands import PROVIDERS, add_cloud, add_karpenter
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.arguments.autoscale import PROVIDERS, add_cloud, add_karpenter
+from allotment.cli.arguments.options import RAW, Commands, add_gates, add_release, add_way, lazy
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 #: Where both listen unless told otherwise.
@@ -38,18 +37,16 @@ _GPU_LABEL: Final = "label of nodes whose GPUs a device plugin offers (default: 
 _PROVISIONING: Final = "after so long without a node with its slices a machine has failed (%(default)s)"
 
 
-def add_cluster_autoscaler(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_cluster_autoscaler(commands: Commands) -> None:
     """``cluster-autoscaler``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         "cluster-autoscaler", help="serve Kubernetes' cluster-autoscaler: machines, and which to choose",
-        description=_ABOUT, epilog=_MORE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_ABOUT, epilog=_MORE, formatter_class=RAW,
     )  # fmt: skip
-    parser.set_defaults(run=lazy("externalgrpc"), namespace="kube-system")
+    parser.set_defaults(run=lazy("cluster_autoscaler"), namespace="kube-system")
     add_way(parser)
-    parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says)")
-    parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
+    add_release(parser, "as it says")
+    add_gates(parser)
     parser.add_argument("--print-config", action="store_true", help="what cluster-autoscaler is to be told, and end")
 
     served = parser.add_argument_group("what is served (default: both)")

@@ -1,12 +1,11 @@
-"""The arguments of ``allot explain`` and ``allot free``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot explain`` and ``allot free``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy
+from allotment.cli.arguments.options import Commands, add_inputs, add_output, lazy
 
 _EXPLAIN: Final = """\
 Which devices a pod or claim gets, or why it gets none: where the devices were
@@ -40,12 +39,10 @@ _OTHERWISE: Final = (
 )
 
 
-def add_explain(
-    commands: argparse._SubParsersAction[Any], lazy: Lazy, add_inputs: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def add_explain(commands: Commands) -> None:
     """``explain`` and ``free``."""
     raw = argparse.RawDescriptionHelpFormatter
-    explain: argparse.ArgumentParser = commands.add_parser(
+    explain = commands.add_parser(
         "explain", help="which devices a pod or claim gets, or why it gets none", description=_EXPLAIN, epilog=_MORE,
         formatter_class=raw,
     )  # fmt: skip
@@ -57,7 +54,7 @@ def add_explain(
     explain.add_argument("--watch", action="store_true", help=text)
     explain.set_defaults(run=lazy("explain"), missing="nothing to explain", otherwise=_OTHERWISE)
 
-    free: argparse.ArgumentParser = commands.add_parser(
+    free = commands.add_parser(
         "free", help="devices by node: free, used by whom, tainted, left to share", description=_FREE,
         formatter_class=raw,
     )  # fmt: skip
@@ -65,6 +62,4 @@ def add_explain(
     free.set_defaults(run=lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     for parser in (explain, free):
-        parser.add_argument(
-            "-o", "--output", choices=("wide", "json", "yaml"), metavar="FORMAT", help="output as wide, json or yaml"
-        )
+        add_output(parser, ("wide", "json", "yaml"))

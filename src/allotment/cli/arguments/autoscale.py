@@ -1,13 +1,12 @@
-"""The arguments of ``allot autoscale``, and those of ``allot up`` that have it run in a lab. Nothing is imported here
-that a screen needs."""
+"""The arguments of ``allot autoscale``, and those of ``allot up`` that have it run in a lab."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
-from allotment.cli.plan_commands import NODE_CLASS, add_limits
+from allotment.cli.arguments.options import RAW, Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.plan import NODE_CLASS, add_limits
 
 PROVIDERS: Final = ("simulated", "karpenter")
 CONSOLIDATIONS: Final = ("never", "empty", "cheaper")
@@ -42,26 +41,19 @@ _SECONDS: Final = "time to look for something cheaper, for each plan (%(default)
 _ELECT: Final = "run beside others of its kind, of which one leads (a Lease)"
 
 
-def add_autoscale(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_autoscale(commands: Commands) -> None:
     """``autoscale``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         "autoscale", help="machines for what waits in a cluster, and back again", description=_AUTOSCALE, epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(run=lazy("autoscale"))
     add_way(parser)
-    add_release(parser)
+    add_release(parser, "as it says")
+    add_gates(parser)
     parser.add_argument("--once", action="store_true", help="plan and order once for what waits now, and end")
     parser.add_argument("--elect", action="store_true", help=_ELECT)
     add_scaling(parser)
-
-
-def add_release(parser: argparse._ActionsContainer) -> None:
-    """Which Kubernetes it is, where the cluster does not say so."""
-    parser.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says)")
-    parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
 
 
 def add_scaling(parser: argparse.ArgumentParser) -> None:

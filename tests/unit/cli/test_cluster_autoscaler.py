@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from allotment.cli.autoscaler_config import Place, place_of
+from allotment.cli.cluster_autoscaler_config import Place, place_of
 from allotment.cli.mistakes import Mistake
 from tests.unit.cli.conftest import Ran
 

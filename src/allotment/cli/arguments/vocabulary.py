@@ -1,11 +1,8 @@
-"""The arguments of ``allot vocabulary`` and ``allot schema``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot vocabulary`` and ``allot schema``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
-from allotment.cli.cluster_commands import Lazy
+from allotment.cli.arguments.options import RAW, Commands, add_output, lazy
 
 _VOCABULARY = """\
 The words of DRA drivers: attributes, capacities, DeviceClasses, feature gates,
@@ -32,21 +29,21 @@ pre-commit.
 """
 
 
-def add_vocabulary(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_vocabulary(commands: Commands) -> None:
     """``vocabulary`` and ``schema``."""
     words = commands.add_parser(
         "vocabulary", help="the words of drivers: attributes, capacities, classes, …",
-        description=_VOCABULARY, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_VOCABULARY, formatter_class=RAW,
     )  # fmt: skip
     words.add_argument("driver", nargs="?", metavar="DRIVER|VENDOR", help="gpu.nvidia.com, nvidia, amd, intel, …")
     words.add_argument("name", nargs="?", metavar="NAME", help="only what has this in its name")
     words.add_argument("--version", dest="release", default="", metavar="R", help="of this release (default: newest)")
-    words.add_argument("-o", "--output", choices=("json", "yaml"), metavar="FORMAT", help="output as json or yaml")
+    add_output(words, ("json", "yaml"))
     words.set_defaults(run=lazy("vocabulary"))
 
     schema = commands.add_parser(
         "schema", help="JSON Schema of claims and classes, for editors",
-        description=_SCHEMA, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_SCHEMA, formatter_class=RAW,
     )  # fmt: skip
     schema.add_argument("kinds", nargs="*", metavar="KIND", help="only these: ResourceClaim, DeviceClass, Pod, …")
     schema.add_argument(

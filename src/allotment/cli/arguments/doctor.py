@@ -1,11 +1,10 @@
-"""The arguments of ``allot doctor``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot doctor``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.arguments.options import RAW, Commands, add_gates, add_output, add_release, add_way, lazy
 
 _DOCTOR: Final = """\
 What is wrong with a cluster's devices, drivers, claims and the pods that wait
@@ -25,11 +24,11 @@ error of Allotment's own.
 """
 
 
-def add_doctor(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_doctor(commands: Commands) -> None:
     """``doctor``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         "doctor", help="what is wrong with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(
         run=lazy("doctor"), missing="no cluster is given",
@@ -43,12 +42,6 @@ def add_doctor(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     add_way(parser)
     parser.add_argument("--only", action="append", default=[], metavar="CODES", help="D501,D3: these checks only")
     parser.add_argument("--list", action="store_true", help="the checks, and nothing else")
-    parser.add_argument(
-        "--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)"
-    )
-    parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
-    parser.add_argument(
-        "-o", "--output", choices=("wide", "json", "yaml"), metavar="FORMAT", help="output as wide, json or yaml"
-    )
+    add_release(parser)
+    add_gates(parser)
+    add_output(parser, ("wide", "json", "yaml"))

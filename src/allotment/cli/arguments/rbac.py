@@ -1,11 +1,10 @@
-"""The arguments of ``allot rbac``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot rbac``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.arguments.options import RAW, Commands, add_output, add_way, lazy
 
 _RBAC: Final = """\
 The permissions that a part of Allotment needs, and nothing more, as manifests
@@ -25,11 +24,11 @@ _DRIVER: Final = "with part driver: one that speaks of devices of this driver (d
 _AS: Final = "with --check: of this user (accounts: system:serviceaccount:NAMESPACE:NAME), instead of yourself"
 
 
-def add_rbac(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_rbac(commands: Commands) -> None:
     """``rbac``."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         "rbac", help="the permissions that each part needs, as manifests; whether you have them", description=_RBAC,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(run=lazy("rbac"))
     parser.add_argument("parts", nargs="*", metavar="PART", help="reader (what is meant without), scheduler, driver, …")
@@ -43,4 +42,4 @@ def add_rbac(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     parser.add_argument("--driver", action="append", default=[], metavar="NAME", help=_DRIVER)
     parser.add_argument("--as", dest="user", default="", metavar="USER", help=_AS)
     add_way(parser)
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), metavar="FORMAT", help="output as yaml or json")
+    add_output(parser, ("yaml", "json"))

@@ -1,56 +1,29 @@
-"""The arguments of the commands that work on a live cluster, in kubectl's spelling. Nothing is imported here either."""
+"""The arguments of the commands that work on a live cluster, in kubectl's spelling."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
-Run = Callable[[argparse.Namespace], int]
-Lazy = Callable[..., Run]
+from allotment.cli.arguments.options import Commands, add_way, lazy
 
 #: What kubectl ends with, whatever went wrong.
 EXIT_FAILED = 1
 
-_CONTEXT_HELP = "which cluster (default: that of a lab, if there is one, else the current context)"
-_FLEET_HELP = "try them on hardware: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 
-
-def add_way(parser: argparse._ActionsContainer) -> None:
-    """Which cluster."""
-    parser.add_argument("--context", metavar="NAME", help=_CONTEXT_HELP)
-    parser.add_argument("--kubeconfig", metavar="FILE", help="kubectl's configuration (default: KUBECONFIG, ~/.kube)")
-
-
-def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """What manifests are checked or migrated for: a release, and a cluster or hardware to try them on."""
-    meant = parser.add_argument_group("what they are meant for")
-    meant.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
-    meant.add_argument(
-        "--feature-gates", "--gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
-    cluster = meant.add_mutually_exclusive_group()
-    cluster.add_argument("--cluster", action="append", metavar="FILE", help="try them in a snapshot of a cluster")
-    cluster.add_argument("--fleet", action="append", metavar="SPEC", help=_FLEET_HELP)
-    add_way(meant)
-    meant.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    return meant
-
-
-def add_commands(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_commands(commands: Commands) -> None:
     """All of them."""
-    _add_apply(commands, lazy)
-    _add_get(commands, lazy)
-    _add_describe(commands, lazy)
-    _add_delete(commands, lazy)
-    _add_logs(commands, lazy)
-    _add_wait(commands, lazy)
-    _add_snapshot(commands, lazy)
+    _add_apply(commands)
+    _add_get(commands)
+    _add_describe(commands)
+    _add_delete(commands)
+    _add_logs(commands)
+    _add_wait(commands)
+    _add_snapshot(commands)
 
 
-def _parser(commands: argparse._SubParsersAction[Any], name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary)
-    parser.set_defaults(run=run, like_kubectl=True)
+def _parser(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary)
+    parser.set_defaults(run=lazy(name), like_kubectl=True)
     add_way(parser)
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: the context's)")
     return parser
@@ -78,8 +51,8 @@ def _add_selector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-l", "--selector", metavar="LABELS", help="only objects with these labels: app=web,tier!=db")
 
 
-def _add_apply(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    apply = _parser(commands, "apply", "bring objects to the state of manifests (server-side)", lazy("apply"))
+def _add_apply(commands: Commands) -> None:
+    apply = _parser(commands, "apply", "bring objects to the state of manifests (server-side)")
     _add_files(apply, "files, folders, - for standard input", required=True)
     apply.add_argument("--dry-run", choices=("none", "server"), default="none", help="server: judge, but keep nothing")
     text = "take over fields that others manage"
@@ -87,8 +60,8 @@ def _add_apply(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     apply.add_argument("--server-side", action="store_true", help=argparse.SUPPRESS)  # always; kubectl users write it
 
 
-def _add_get(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    get = _parser(commands, "get", "list objects", lazy("get"))
+def _add_get(commands: Commands) -> None:
+    get = _parser(commands, "get", "list objects")
     get.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pods, pod/a, pods,claims, or KIND NAME …")
     _add_switch(get, "-A", "--all-namespaces", default=False, text="of all namespaces")
     _add_selector(get)
@@ -100,15 +73,15 @@ def _add_get(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     _add_switch(get, "--ignore-not-found", default=False, text="what is not there is no error")
 
 
-def _add_describe(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    describe = _parser(commands, "describe", "objects in detail, with what happened to them", lazy("describe"))
+def _add_describe(commands: Commands) -> None:
+    describe = _parser(commands, "describe", "objects in detail, with what happened to them")
     describe.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …, or KIND for all")
     _add_switch(describe, "-A", "--all-namespaces", default=False, text="of all namespaces")
     _add_selector(describe)
 
 
-def _add_delete(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    delete = _parser(commands, "delete", "delete objects", lazy("delete"))
+def _add_delete(commands: Commands) -> None:
+    delete = _parser(commands, "delete", "delete objects")
     delete.add_argument("objects", nargs="*", metavar="KIND[/NAME]", help="pod/a, or KIND NAME …")
     _add_files(delete, "the objects of files, folders, - for standard input", required=False)
     _add_selector(delete)
@@ -123,8 +96,8 @@ def _add_delete(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     )  # fmt: skip
 
 
-def _add_logs(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    logs = _parser(commands, "logs", "what a container has written", lazy("logs"))
+def _add_logs(commands: Commands) -> None:
+    logs = _parser(commands, "logs", "what a container has written")
     logs.add_argument("pod", metavar="POD|KIND/NAME", help="a pod, or a workload: deploy/web")
     logs.add_argument("-c", "--container", metavar="NAME", help="which container (default: the first)")
     _add_switch(logs, "-f", "--follow", default=False, text="go on with what it writes")
@@ -133,8 +106,8 @@ def _add_logs(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     logs.add_argument("--tail", type=int, metavar="N", help="only the last lines")
 
 
-def _add_wait(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
-    wait = _parser(commands, "wait", "wait until objects are as they should be", lazy("wait"))
+def _add_wait(commands: Commands) -> None:
+    wait = _parser(commands, "wait", "wait until objects are as they should be")
     wait.add_argument("objects", nargs="*", metavar="KIND/NAME", help="pod/a, or KIND NAME …, or KIND with --all or -l")
     wait.add_argument(
         "--for", dest="condition", required=True, metavar="WHAT",
@@ -145,7 +118,7 @@ def _add_wait(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     _add_switch(wait, "--all", default=False, text="all of the kind in the namespace")
 
 
-def _add_snapshot(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def _add_snapshot(commands: Commands) -> None:
     summary = "save what explain, free and doctor need of a cluster, reading only"
     snapshot = commands.add_parser("snapshot", help=summary)
     snapshot.set_defaults(run=lazy("snapshot"))

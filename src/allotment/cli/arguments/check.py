@@ -1,11 +1,10 @@
-"""The arguments of ``allot check`` and ``allot rule``. Nothing is imported here."""
+"""The arguments of ``allot check`` and ``allot rule``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_target
+from allotment.cli.arguments.options import RAW, Commands, add_output, add_target, lazy
 
 FAIL_ON: Final = ("error", "warning", "note", "never")
 FORMATS: Final = ("text", "concise", "json", "sarif", "github")
@@ -36,11 +35,11 @@ error of Allotment's own.
 _DRIVER_HELP: Final = "the release of a driver that is meant (default: the newest known): gpu.nvidia.com=25.8"
 
 
-def add_check(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_check(commands: Commands) -> None:
     """``check`` and ``rule``."""
-    check: argparse.ArgumentParser = commands.add_parser(
+    check = commands.add_parser(
         "check", help="what is wrong with manifests, and mend it", description=_CHECK, epilog=_CHECK_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     check.add_argument("paths", nargs="*", metavar="FILE", help="files, folders, - for standard input (default: .)")
     check.set_defaults(run=lazy("check"))
@@ -73,7 +72,7 @@ def add_check(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
         help="treat files that are named like those found in folders: leave out what is excluded or no manifest",
     )  # fmt: skip
 
-    rule: argparse.ArgumentParser = commands.add_parser("rule", help="the rules of check, or one of them in full")
+    rule = commands.add_parser("rule", help="the rules of check, or one of them in full")
     rule.add_argument("rule", nargs="?", metavar="RULE", help="code or name: S102, flat-request; or a family: S, cel")
-    rule.add_argument("-o", "--output", choices=("text", "json"), metavar="FORMAT", help="output as text or json")
+    add_output(rule, ("text", "json"))
     rule.set_defaults(run=lazy("rule"))

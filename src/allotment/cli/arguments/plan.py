@@ -1,11 +1,11 @@
-"""The arguments of ``allot plan``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot plan``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.arguments.options import RAW, Commands, add_gates, add_output, add_release, add_way, lazy
 
 FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
@@ -53,11 +53,11 @@ NODE_CLASS: Final = "of NodeClaims: [PROVIDER=]GROUP/KIND/NAME (default: the clo
 _MODES: Final = "modes that GPUs may be put into: static-mig, dynamic-mig, … (default: those that claims ask for)"
 
 
-def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_plan(commands: Commands) -> None:
     """``plan``."""
-    plan: argparse.ArgumentParser = commands.add_parser(
+    plan = commands.add_parser(
         "plan", help="the cheapest machines for what waits, and why no others", description=_PLAN, epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     plan.add_argument("paths", nargs="*", metavar="FILE", help="manifests to plan for: files, folders, -")
     plan.add_argument(
@@ -78,10 +78,8 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     cluster.add_argument("--fleet", action="append", nargs=1, default=[], metavar="SPEC", help=_FLEET)
     add_way(there)
     there.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none (default)")
-    there.add_argument("--kube-version", metavar="1.36", help="the cluster's Kubernetes (default: as it says, or 1.36)")
-    there.add_argument(
-        "--feature-gates", action="append", default=[], metavar="A=true,B=false", help="gates that differ"
-    )
+    add_release(there)
+    add_gates(there)
     there.add_argument("--only", metavar="NAME", help="only for this pod, claim or workload: name or kind/name")
 
     add_limits(plan)
@@ -97,7 +95,7 @@ def add_plan(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     search.add_argument("--compare", action="store_true", help="what Karpenter's and cluster-autoscaler's rules cost")
 
     shown = plan.add_argument_group("output")
-    shown.add_argument("-o", "--output", choices=FORMATS, metavar="FORMAT", help=f"output as {', '.join(FORMATS)}")
+    add_output(shown, FORMATS)
     shown.add_argument(
         "--why", nargs="?", const="*", metavar="TYPE", help="every type (or these) with what is in its way"
     )

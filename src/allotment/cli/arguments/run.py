@@ -1,14 +1,14 @@
-"""The arguments of ``allot run``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot run``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.autoscale_commands import add_release, add_scaling
-from allotment.cli.cluster_commands import Lazy, add_way
-from allotment.cli.driver_commands import add_node
-from allotment.cli.metrics_commands import add_options
+from allotment.cli.arguments.autoscale import add_scaling
+from allotment.cli.arguments.driver import add_node
+from allotment.cli.arguments.metrics import add_options
+from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
 from allotment.cli.parser import Help
 
 _RUN: Final = """\
@@ -43,7 +43,7 @@ _SETTLE: Final = (
 _TRACES: Final = "send work as OpenTelemetry spans, over OTLP/HTTP: http://host:4318"
 
 
-def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_run(commands: Commands) -> None:
     """``run`` and all components."""
     run = commands.add_parser(
         "run", help="scheduler, controllers, driver: parts of ours in a cluster", description=_RUN,
@@ -52,9 +52,7 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     run.set_defaults(help_of=run, incomplete=True)
     inner = run.add_subparsers(title="components", metavar="COMPONENT", parser_class=type(run))
     for name, summary in _SUMMARIES.items():
-        parser: argparse.ArgumentParser = inner.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
+        parser = inner.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         parser.set_defaults(run=lazy("run"), component=name)
         if name == "scheduler":
             parser.add_argument(
@@ -74,7 +72,8 @@ def add_run(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
 def _add_component(parser: argparse.ArgumentParser, *, led: bool) -> None:
     cluster = parser.add_argument_group("the cluster")
     add_way(cluster)
-    add_release(cluster)
+    add_release(cluster, "as it says")
+    add_gates(cluster)
     if led:
         _add_leading(parser.add_argument_group("several copies, of which one leads"))
     seen = parser.add_argument_group("how it is watched")

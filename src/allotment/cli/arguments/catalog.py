@@ -1,11 +1,11 @@
-"""The arguments of ``allot catalog``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot catalog``."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any, Final
 
-from allotment.cli.cluster_commands import Lazy
+from allotment.cli.arguments.options import RAW, Commands, add_output, add_release_unasked, lazy
 
 EXPORTS: Final = ("karpenter", "cluster-autoscaler", "kwok")
 
@@ -25,21 +25,21 @@ Your own: --catalog FILE, with the columns of `allot catalog list -o csv`.
 _KARPENTER_HELP: Final = "karpenter: the nodes' class, GROUP/KIND/NAME (default: the cloud's own, named default)"
 
 
-def add_catalog(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_catalog(commands: Commands) -> None:
     """``catalog`` and what it does."""
-    catalog: argparse.ArgumentParser = commands.add_parser(
+    catalog = commands.add_parser(
         "catalog", help="instance types of clouds: prices, and what they will publish",
-        description=_CATALOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_CATALOG, formatter_class=RAW,
     )  # fmt: skip
     catalog.set_defaults(instead_of_commands="allot catalog list {}")
     inner = catalog.add_subparsers(title="commands", metavar="COMMAND")
-    _add_list(catalog, lazy, top=True)
-    _add_list(inner.add_parser("list", help="types and prices, the cheapest first"), lazy)
+    _add_list(catalog, top=True)
+    _add_list(inner.add_parser("list", help="types and prices, the cheapest first"))
 
     show = inner.add_parser("show", help="the facts of one type, with their sources")
     show.add_argument("type", metavar="TYPE", help="aws/p5.48xlarge, or without the cloud where one has it")
     _add_own(show)
-    show.add_argument("-o", "--output", choices=("json", "yaml"), metavar="FORMAT", help="output as json or yaml")
+    add_output(show, ("json", "yaml"))
     show.set_defaults(run=lazy("catalog", "run_show"))
 
     slices = inner.add_parser("slices", help="the ResourceSlices of a node that does not exist yet")
@@ -50,8 +50,8 @@ def add_catalog(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     slices.add_argument("--spot", action="store_true", help="a spot machine")
     slices.add_argument("--all", action="store_true", help="the Node, too")
     _add_own(slices)
-    _add_release(slices)
-    slices.add_argument("-o", "--output", choices=("yaml", "json"), metavar="FORMAT", help="output as yaml or json")
+    add_release_unasked(slices)
+    add_output(slices, ("yaml", "json"))
     slices.set_defaults(run=lazy("catalog_manifests", "run_slices"))
 
     export = inner.add_parser("export", help="types as objects for Karpenter, cluster-autoscaler or kwok")
@@ -61,12 +61,12 @@ def add_catalog(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
     export.add_argument("--mode", default="", help="how the GPUs are published (default: whole); not for karpenter")
     export.add_argument("--nodes", type=int, default=1, metavar="N", help="kwok: so many of each type (%(default)s)")
     export.add_argument("--node-class", metavar="CLASS", help=_KARPENTER_HELP)
-    _add_release(export)
-    export.add_argument("-o", "--output", choices=("yaml", "json"), metavar="FORMAT", help="output as yaml or json")
+    add_release_unasked(export)
+    add_output(export, ("yaml", "json"))
     export.set_defaults(run=lazy("catalog_manifests", "run_export"))
 
 
-def _add_list(parser: argparse.ArgumentParser, lazy: Lazy, *, top: bool = False) -> None:
+def _add_list(parser: argparse.ArgumentParser, *, top: bool = False) -> None:
     """``top``: the options of ``allot catalog`` itself, whose defaults those of its commands leave alone."""
     unset = None if top else argparse.SUPPRESS
     if not top:
@@ -107,7 +107,3 @@ def _add_own(parser: argparse.ArgumentParser, unset: Any = argparse.SUPPRESS) ->
         "--catalog", action="append", default=unset, metavar="FILE", dest="catalogs",
         help="a catalogue of your own on top: CSV, prices or types",
     )  # fmt: skip
-
-
-def _add_release(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kube-version", default="1.36", metavar="1.36", help="the cluster's Kubernetes (%(default)s)")

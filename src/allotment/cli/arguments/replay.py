@@ -1,11 +1,10 @@
-"""The arguments of ``allot replay``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot replay``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy
+from allotment.cli.arguments.options import RAW, Commands, lazy
 
 _REPLAY: Final = """\
 A trace of pods, placed one by one on a list of nodes under several policies:
@@ -31,11 +30,11 @@ _TIMES: Final = "pods come and go at the times of the trace, instead of in an or
 _ARRIVE: Final = "pods come until they ask for so much of the GPUs, drawn from the trace again (default %(default)s)"
 
 
-def add_replay(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_replay(commands: Commands) -> None:
     """``replay``."""
-    replay: argparse.ArgumentParser = commands.add_parser(
+    replay = commands.add_parser(
         "replay", help="a workload trace on a list of nodes, under several policies", description=_REPLAY,
-        epilog=_MORE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_MORE, formatter_class=RAW,
     )  # fmt: skip
     replay.add_argument("trace", metavar="TRACE", help="the pods (CSV), or `sample`")
     replay.add_argument("--nodes", metavar="FILE", help="the nodes (CSV)")

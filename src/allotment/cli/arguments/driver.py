@@ -1,11 +1,10 @@
-"""The arguments of ``allot driver``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot driver``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from allotment.cli.cluster_commands import Lazy, add_way
+from allotment.cli.arguments.options import Commands, add_way, lazy
 
 _RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
 _VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"
@@ -18,7 +17,7 @@ _SIMULATE = (
 _TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
 
 
-def add_driver(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_driver(commands: Commands) -> None:
     """``run`` and ``verify``."""
     driver = commands.add_parser("driver", help="DRA drivers: run one of ours on a node, verify any")
     driver.set_defaults(help_of=driver, incomplete=True)

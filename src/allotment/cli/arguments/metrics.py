@@ -1,12 +1,11 @@
-"""The arguments of ``allot metrics``. Nothing is imported here that a screen needs."""
+"""The arguments of ``allot metrics``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy
+from allotment.cli.arguments.options import RAW, Commands, add_inputs, add_output, lazy
 
 _METRICS: Final = """\
 The metrics of devices, claims and pods as `allot run exporter` serves them:
@@ -22,13 +21,11 @@ once, as text, of a cluster that runs, of a snapshot or of hardware.
 _CATALOG: Final = "prices, for costs: providers of the packaged catalogue (aws,gcp), or files (default: none)"
 
 
-def add_metrics(
-    commands: argparse._SubParsersAction[Any], lazy: Lazy, add_inputs: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def add_metrics(commands: Commands) -> None:
     """``metrics`` and its commands."""
     metrics = commands.add_parser(
         "metrics", help="devices, claims, waits and costs as Prometheus reads them; dashboards, alerts",
-        description=_METRICS, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_METRICS, formatter_class=RAW,
     )  # fmt: skip
     add_inputs(metrics)
     add_options(metrics)
@@ -36,7 +33,7 @@ def add_metrics(
     inner = metrics.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(metrics))
 
     known = inner.add_parser("list", help="name, labels, what it says and what bounds its series")
-    known.add_argument("-o", "--output", choices=("wide", "json", "yaml"), metavar="FORMAT", help="or wide, json, yaml")
+    add_output(known, ("wide", "json", "yaml"))
     known.set_defaults(run=lazy("metrics_made", "run_list"))
 
     dashboards = inner.add_parser("dashboards", help="write Grafana's dashboards")

@@ -1,11 +1,10 @@
-"""The arguments of ``allot migrate``. Nothing is imported here."""
+"""The arguments of ``allot migrate``."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Final
 
-from allotment.cli.cluster_commands import Lazy, add_target
+from allotment.cli.arguments.options import RAW, Commands, add_target, lazy
 
 WAYS: Final = ("auto", "class", "claims")
 SAME: Final = ("pcieRoot", "numaNode")
@@ -31,11 +30,11 @@ _TO_HELP: Final = (
 )
 
 
-def add_migrate(commands: argparse._SubParsersAction[Any], lazy: Lazy) -> None:
+def add_migrate(commands: Commands) -> None:
     """``migrate``."""
-    migrate: argparse.ArgumentParser = commands.add_parser(
+    migrate = commands.add_parser(
         "migrate", help="from device plugins to claims: decisions and manifests", description=_MIGRATE, epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RAW,
     )  # fmt: skip
     migrate.add_argument("paths", nargs="+", metavar="FILE", help="files, folders, - for standard input")
     migrate.set_defaults(run=lazy("migrate"))
