@@ -141,7 +141,7 @@ class _Drawing:
         return [
             {"apiVersion": _GROUP, "kind": "ResourceSlice",
              "metadata": {"name": f"{name}-{driver.partition('.')[0]}-{suffix}"},
-             "spec": {"driver": driver, "pool": {"name": name, "generation": at, "resourceSliceCount": of},
+             "spec": {"driver": driver, "pool": {"name": f"{name}-{driver[:3]}", "generation": at, "resourceSliceCount": of},
                       **reach, **spec}}
             for suffix, at, of, spec in slices
         ]  # fmt: skip
@@ -225,7 +225,7 @@ class _Drawing:
         if self.chance(0.6):
             selector["driver"] = self.random.choice(self.drivers)
         if self.chance(0.6):
-            selector["pool"] = f"{self.name}-{self.random.choice(self.nodes)[-2:]}"
+            selector["pool"] = f"{self.name}-{self.random.choice(self.nodes)[-2:]}-gpu"
         if self.chance(0.5):
             selector["device"] = self.random.choice(["d0", "d1"])
         effect = self.random.choice(["NoSchedule", "NoSchedule", "NoExecute", "None"])

@@ -379,6 +379,6 @@ def test_a_feature_that_is_off_is_told() -> None:
         ),
     )
     off = Features(kube="1.36", gates={"DRAConsumableCapacity": False})
-    refused = diagnose(Inventory.of(off, nodes=[("n", {})]), [asked]).headline
+    refused = diagnose(Inventory.of(off, nodes=[("n", {})], classes=CLASSES), [asked]).headline
     assert (refused.code, refused.claim, refused.request) == ("feature-off", "ns/c", "r")
     assert refused.summary.endswith("has capacity requests, but the DRAConsumableCapacity feature is disabled")

@@ -1,9 +1,9 @@
 """Which cause it is that claims do not fit one node.
 
-First the question is put to the idle node. If even that refuses, the cause lies in what is asked or published, and who
-happens to hold devices now does not change the answer. Only if the idle node accepts does the cause lie in what is in
-use. Within either world the refusal is narrowed down by asking the engine for less: one claim of the pod, one request
-of the claim, the claim without its constraints.
+A class that does not exist comes before everything. Then the question is put to the idle node. If even that refuses,
+the cause lies in what is asked or published, and who happens to hold devices now does not change the answer. Only if
+the idle node accepts does the cause lie in what is in use. Within either world the refusal is narrowed down by asking
+the engine for less: one claim of the pod, one request of the claim, the claim without its constraints.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from allotment.model.resource import DeviceRequest, ResourceClaim
 
 def cause(world: World, inquiry: Inquiry) -> Cause:
     """Why ``world.claims`` do not fit; to be asked only when the engine refused them."""
+    unknown = first_unknown_class(world)
+    if unknown is not None:
+        return unknown
     if world.allocated and isinstance(inquiry.attempts(world.idle()), Allocated):
         return _in_world(world, inquiry)
     return _in_world(world.idle(), inquiry)
@@ -69,8 +72,6 @@ def _abort(scene: Scene, claim: ResourceClaim, outcome: Aborted) -> Cause | None
         return Cause("too-many-devices", summary, name, candidates=fewer, kubernetes=outcome.text)
     if outcome.cause is Abort.FEATURE_OFF:
         return Cause("feature-off", outcome.text, name, request, kubernetes=outcome.text)
-    if outcome.cause is Abort.CLASS_MISSING:
-        return first_unknown_class(scene.world, claim, request, outcome.text)
     if outcome.cause is Abort.NODE_SELECTION:
         return Cause("node-selector-unusable", outcome.text, name, request, kubernetes=outcome.text)
     if outcome.cause is Abort.BAD_REQUEST:

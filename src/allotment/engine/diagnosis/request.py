@@ -15,17 +15,14 @@ from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
 from allotment.engine.diagnosis.selection import by_selector, too_few
 from allotment.engine.diagnosis.taken import by_counters, by_use
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name, edit_class, edit_selector
+from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
-from allotment.model.resource import ResourceClaim
 
 
 def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
     """Why this request, alone on the node, is refused. ``outcome`` is what the engine said to it."""
     wanted = wanted_of(place, asked)
-    if asked.device_class_name not in scene.world.classes:
-        return unknown_class(scene.world, place, asked.device_class_name)
     invalid = _invalid_selector(scene, place, asked)
     if invalid is not None:
         return invalid
@@ -48,14 +45,13 @@ def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
     return _BY_STEP[blamed.step](scene, place, asked, traced, blamed, outcome)
 
 
-def first_unknown_class(world: World, claim: ResourceClaim, request: str, text: str) -> Cause:
-    """The first request of the claim whose class does not exist."""
-    name = claim_name(claim)
-    for place, asked in places(claim):
-        if asked.device_class_name in world.classes:
-            continue
-        return unknown_class(world, place, asked.device_class_name)
-    return Cause("class-missing", text, name, request, kubernetes=text)
+def first_unknown_class(world: World) -> Cause | None:
+    """The first request of the pod whose class does not exist, if there is one: Kubernetes then looks at no node."""
+    for claim in world.claims:
+        for place, asked in places(claim):
+            if asked.device_class_name not in world.classes:
+                return unknown_class(world, place, asked.device_class_name)
+    return None
 
 
 def unknown_class(world: World, place: Place, class_name: str) -> Cause:

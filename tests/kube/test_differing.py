@@ -1,0 +1,28 @@
+"""Worlds at random, a few of them, always the same: kube-scheduler, our scheduler and explain agree on every pod."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from tests.kube.differing import cluster, place_on, searched
+
+SEEDS: Final = range(5000, 5016)
+#: At most; the worlds that are left are for ``python -m tests.kube.differing``.
+SECONDS: Final = 30.0
+
+
+def test_kube_scheduler_and_ours_agree(paths: dict[str, str]) -> None:
+    told: list[str] = []
+
+    async def story() -> Mapping[str, int]:
+        with cluster(paths) as running:
+            async with place_on(running) as place:
+                await searched(place, SEEDS, SECONDS, told.append)
+                return place.counts
+
+    counts = asyncio.run(story())
+    assert not told, "\n".join(told)
+    assert counts["bound"], "nothing was placed, so nothing was compared"
+    assert counts["Unschedulable"], "everything was placed"
