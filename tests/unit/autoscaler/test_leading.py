@@ -10,6 +10,7 @@ import pytest
 from allotment.autoscaler.options import NAME
 from allotment.cluster.resources import LEASES, PODS
 from tests.unit.autoscaler.world import NAMESPACE, ClusterClient, Dying, World, options, waiting_pod, world
+from tests.unit.cluster import idle
 
 
 def leader(client: ClusterClient) -> str:
@@ -39,7 +40,7 @@ def test_when_the_leader_is_killed_the_other_goes_on(writes: int) -> None:
             assert sorted(cluster.orders()) == sorted(cluster.books()) == sorted(cluster.machines())
             assert nominated(cluster, 2) == set(cluster.machines())
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def test_whoever_does_not_lead_does_nothing() -> None:
@@ -55,4 +56,4 @@ def test_whoever_does_not_lead_does_nothing() -> None:
             await cluster.after(20)
             assert len(cluster.machines()) == len(cluster.orders()) == len(cluster.books()) == 5
 
-    asyncio.run(test())
+    idle.run(test())

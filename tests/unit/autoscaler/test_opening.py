@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 
@@ -17,6 +16,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat
 from tests.unit.autoscaler.world import BIG, SMALL, TYPES, World, options, world
+from tests.unit.cluster import idle
 
 
 def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 30.0) -> None:
@@ -24,7 +24,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
         async with world(chosen, speed) as cluster:
             await story(cluster)
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def by_name(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
@@ -65,7 +65,7 @@ def small(cluster: World) -> str:
 def test_a_node_is_closed_until_its_devices_are_there() -> None:
     async def story(cluster: World) -> None:
         cluster.pod("a")
-        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)), pause=0)
+        await cluster.until(lambda: small(cluster) and not cluster.is_open(small(cluster)))
         node = small(cluster)
         assert COMING in cluster.client.objects[NODES, "", node]["metadata"]["annotations"]
         await cluster.until(lambda: cluster.is_open(node))

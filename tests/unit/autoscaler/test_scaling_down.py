@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from allotment.autoscaler.options import Options
 from allotment.cluster.client import Tree
 from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
 from tests.unit.autoscaler.world import ClusterClient, World, options, world
+from tests.unit.cluster import idle
 
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 
@@ -21,7 +21,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
             await story(cluster)
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def scaled(mode: str = "empty", **more: Any) -> Options:
@@ -210,7 +210,7 @@ def test_what_one_before_has_cordoned_is_anybodys_again() -> None:
             await cluster.until(lambda: LEAVING not in node(cluster, name)["metadata"]["annotations"])
             assert not node(cluster, name)["spec"].get("unschedulable")
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def test_a_dry_run_says_what_could_go() -> None:
@@ -227,4 +227,4 @@ def test_a_dry_run_says_what_could_go() -> None:
             assert not node(cluster, placed["a"])["spec"].get("unschedulable")
             assert cluster.all(PODS) == []
 
-    asyncio.run(test())
+    idle.run(test())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -14,6 +13,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan
 from tests.unit.autoscaler.world import ClusterClient, Dying, World, one_pod_a_machine, options, waiting_pod, world
+from tests.unit.cluster import idle
 
 
 def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
@@ -21,7 +21,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
         async with world(chosen, speed) as cluster:
             await story(cluster)
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def test_a_pod_that_waits_gets_the_cheapest_machine_and_is_told_and_nominated() -> None:
@@ -253,4 +253,4 @@ def test_one_that_comes_after_a_crash_finds_every_machine_and_orders_none_twice(
     def nominated(cluster: World) -> list[str]:
         return [name for number in range(2) if (name := cluster.nominated(f"p{number}"))]
 
-    asyncio.run(test())
+    idle.run(test())

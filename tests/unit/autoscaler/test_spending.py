@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -15,7 +14,6 @@ from allotment.autoscaler.options import Options
 from allotment.autoscaler.provider import Standing
 from allotment.autoscaler.restraint import Restraint
 from allotment.cluster.client import Resource, Tree
-from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CONFIG_MAPS, NODES
@@ -25,6 +23,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine
 from tests.unit.autoscaler.world import TYPES, ClusterClient, World, one_pod_a_machine, options, waiting_pod, world
+from tests.unit.cluster import idle
 
 
 def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: float = 60.0) -> None:
@@ -32,7 +31,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
         async with world(chosen, speed) as cluster:
             await story(cluster)
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def always_another(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:
@@ -117,7 +116,7 @@ def test_the_bound_holds_however_fast_machines_fail(first: int, doublings: int, 
 
 
 def test_a_clock_that_is_set_makes_no_machine_late() -> None:
-    class Jumping(Clock):
+    class Jumping(idle.IdleClock):
         ahead = timedelta()
 
         def moment(self) -> datetime:
@@ -134,7 +133,7 @@ def test_a_clock_that_is_set_makes_no_machine_late() -> None:
             await cluster.after(30)
             assert cluster.books() == [first]
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 class Forgetful(ClusterClient):
@@ -170,7 +169,7 @@ def test_an_api_server_that_goes_away_costs_no_machine_and_no_pod_is_forgotten(
             await cluster.after(20)
             assert cluster.orders() == cluster.books() == [cluster.nominated("a")]
 
-    asyncio.run(test())
+    idle.run(test())
     assert "crashed" not in caplog.text
 
 
@@ -191,7 +190,7 @@ def test_a_type_that_left_the_catalogue_is_not_bought_twice() -> None:
             assert len(cluster.books()) == 2
             assert first in cluster.books()
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 class Stubborn:
@@ -246,7 +245,7 @@ def test_a_machine_whose_node_is_gone_or_dead_is_not_paid_for_for_ever(dies: str
             await cluster.until(lambda: not cloud.machines)
             await cluster.until(lambda: cluster.orders() == [])
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def once_only(values: Sequence[Object], limits: Limits, keep_going: KeepGoing, /) -> Plan:

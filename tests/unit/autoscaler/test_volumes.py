@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from allotment.autoscaler.options import Options
 from allotment.cluster.resources import NODES, REPLICA_SETS, VOLUME_CLAIMS, VOLUMES
 from tests.unit.autoscaler.world import TYPES, World, options, world
+from tests.unit.cluster import idle
 
 Tree = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
@@ -21,7 +21,7 @@ def play(chosen: Options, story: Callable[[World], Awaitable[None]], speed: floa
             cluster.client.put(REPLICA_SETS, {"metadata": {"name": "web", "namespace": "ns", "uid": "set"}})
             await story(cluster)
 
-    asyncio.run(test())
+    idle.run(test())
 
 
 def terms(*zones: str) -> Tree:

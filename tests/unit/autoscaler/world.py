@@ -30,6 +30,7 @@ from allotment.model.trees import to_tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
 
 NAMESPACE = "ns"
@@ -183,12 +184,11 @@ class World:
         events = [tree for tree in self.all(NEW_EVENTS) if tree["reason"] == reason]
         return sum(tree.get("series", {}).get("count", 1) for tree in events)
 
-    async def until(self, true: Callable[[], object], seconds: float = 8.0, pause: float = 0.005) -> None:
-        """``pause``: between looks; none sees also what is true for a moment only."""
+    async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while not true():
-                    await asyncio.sleep(pause)
+                    await asyncio.sleep(0.005)
         except TimeoutError:
             lines = [f"{key[0].plural}/{key[2]}: {tree.get('status') or tree.get('note') or tree.get('data')}"[:300]
                      for key, tree in self.client.objects.items()]  # fmt: skip
@@ -224,7 +224,7 @@ async def world(
     ``stands``: as whom it stands for the Lease; it runs while it leads.
     """
     there = client or ClusterClient()
-    context = context_of(there, clock or Clock(speed))
+    context = context_of(there, clock or IdleClock(speed))
     election = LeaderElection(there, NAME, stands, clock=context.clock, random=context.random, namespace=NAMESPACE)
 
     async def scaling(context: Context) -> None:
