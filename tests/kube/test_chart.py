@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.real_kube import ApiServer
 from tests.packaging import helm as program
-from tests.packaging.helm import CHART, ROOT, only, settings
-from tests.packaging.living import Cluster, until
+from tests.packaging.helm import CHART, ROOT, everything, only, settings
+from tests.packaging.living import Cluster, defined, until
 from tests.packaging.made_files import PIECES
 
 Tree = dict[str, Any]
@@ -91,6 +92,29 @@ def test_all_that_is_deployed_comes_and_goes_restricted(cluster: Cluster, restri
     until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods have gone")
     assert "Rollback was a success" in cluster.run("helm", "rollback", "allotment", "1", "-n", NAMESPACE)
     cluster.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+
+
+def test_kinds_of_others_are_as_these_define_them(cluster: Cluster, privileged: str) -> None:
+    defined(cluster)
+    before = cluster.objects()
+    text = program.run(cluster.helm, "template", "whole", CHART, "-n", privileged, *everything())
+    told = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text)
+    for kind in ("servicemonitor", "prometheusrule"):
+        assert f"{kind}.monitoring.coreos.com/whole-allotment created" in told
+    assert "certificate.cert-manager.io/whole-allotment-metrics-tls created" in told
+    wrong = cluster.run("kubectl", "apply", *STRICT, "-f", "-", input=text.replace("jobLabel", "jobLable"), fails=True)
+    assert 'unknown field "spec.jobLable"' in wrong
+    release: list[str | Path] = ["whole", CHART, "-n", privileged, *everything()]
+    assert "STATUS: deployed" in cluster.run("helm", "install", *release)
+    interval = "monitoring.serviceMonitor.interval"
+    assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *settings(**{interval: "15s"}))
+    told = cluster.run(
+        "kubectl", "-n", privileged, "get", "servicemonitors", "-o", "jsonpath={.items[*].spec.endpoints}"
+    )
+    assert json.loads(told)[0]["interval"] == "15s"
+    cluster.run("helm", "uninstall", "whole", "-n", privileged)
+    cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")  # their nodes have no kubelets
     until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
 
 

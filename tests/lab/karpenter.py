@@ -1,23 +1,10 @@
-"""Karpenter as far as a provider sees it: its kinds, from its own module, and a controller that launches NodeClaims.
-
-The definitions are taken out of the Go module, which is fetched as Go fetches it; nothing of them is kept here.
-"""
+"""Karpenter as far as a provider sees it: a controller that launches NodeClaims."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import json
-import shutil
-import subprocess
-import tempfile
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
-
-import pytest
-import yaml
 
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS
 from allotment.cluster.client import Client
@@ -29,39 +16,8 @@ from allotment.tools.plan.provisioning.nodeclaims import FORM
 
 Tree = dict[str, Any]
 
-MODULE: Final = "sigs.k8s.io/karpenter@v1.15.0"
 _FINALIZER: Final = "karpenter.sh/termination"
 _NOW: Final = "2026-01-01T00:00:00Z"
-
-
-@functools.cache
-def _definitions() -> Mapping[str, Tree] | str:
-    go = shutil.which("go")
-    if go is None:
-        return "Go is not there: Karpenter's definitions cannot be had, and NOTHING IS CHECKED against them"
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [go, "mod", "download", "-json", MODULE], cwd=folder, capture_output=True, check=False, timeout=120
-        )
-    try:
-        archive = Path(json.loads(done.stdout)["Zip"])  # it is there even where the module wants a newer Go
-    except (ValueError, KeyError):
-        return f"{MODULE} cannot be had: {(done.stderr or done.stdout).decode()[-300:]}"
-    found: dict[str, Tree] = {}
-    with zipfile.ZipFile(archive) as file:
-        for name in file.namelist():
-            if name.startswith(f"{MODULE}/pkg/apis/crds/karpenter.sh_"):
-                tree = yaml.safe_load(file.read(name))
-                found[tree["spec"]["names"]["kind"]] = tree
-    return found
-
-
-def definitions() -> Mapping[str, Tree]:
-    """Karpenter's CustomResourceDefinitions by kind; the test is skipped, saying so, where they cannot be had."""
-    found = _definitions()
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
 
 
 class Karpenter:

@@ -33,6 +33,7 @@ from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, node_claims
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat
+from tests.definitions import KARPENTER, definitions
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage
 
@@ -69,9 +70,9 @@ def planned(
 @asynccontextmanager
 async def with_karpenter(*, controller: bool = True) -> AsyncIterator[tuple[Stage, karpenter.Karpenter]]:
     """A lab that has Karpenter's kinds, and its controller."""
-    definitions = karpenter.definitions()
+    kinds = definitions(KARPENTER)
     async with stage() as on:
-        for tree in definitions.values():
+        for tree in kinds.values():
             await on.client.create(CUSTOM_KINDS, tree)
         await served(on)
         fake = karpenter.Karpenter(on.client)

@@ -20,6 +20,13 @@ Tree = dict[str, Any]
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "allotment"
 
+_EVERYTHING: Final = {
+    "reader.create": True, "deviceClasses.nvidia": True, "deviceClasses.amd": True,
+    "metrics.tls.from": "cert-manager", "metrics.tls.issuer.name": "own",
+    "monitoring.serviceMonitor.enabled": True, "monitoring.rules.enabled": True, "monitoring.dashboards.enabled": True,
+    "monitoring.prometheus.serviceAccount": "prometheus",
+}  # fmt: skip
+
 
 class Failed(Exception):
     """helm refused; the text is what it said."""
@@ -64,6 +71,12 @@ def only(*components: str) -> list[str]:
     """Values with which these components are on and no others: ``only("scheduler", "driver.nvidia")``."""
     every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
     return settings(**{f"components.{name}.enabled": name in components for name in every})
+
+
+def everything() -> list[str]:
+    """Values with which all is on that the chart has, kinds of others included."""
+    every = ("exporter", "annotator", "scheduler", "claims", "taints", "autoscaler", "driver.nvidia", "driver.amd")
+    return [*only(*every), *settings(**_EVERYTHING)]
 
 
 def template(helm: str, *words: str, release: str = "allotment", namespace: str = "allotment") -> list[Tree]:

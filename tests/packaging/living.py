@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests.definitions import CERTIFICATES, PROMETHEUS, definitions
 
 #: What comes and goes by itself: events, and the endpoints and revisions that follow their owners are told by these.
 _BY_ITSELF: Final = ("events", "events.events.k8s.io")
@@ -49,6 +52,15 @@ class Cluster(NamedTuple):
     def token(self, account: str, namespace: str, *words: str) -> str:
         """A token of a service account."""
         return self.run("kubectl", "-n", namespace, "create", "token", account, *words).strip()
+
+
+def defined(cluster: Cluster) -> None:
+    """The kinds of others that the chart has objects of: Prometheus' operator's and cert-manager's."""
+    for module in (PROMETHEUS, CERTIFICATES):
+        # Some are larger than kubectl's notes of what was applied may be.
+        text = "\n---\n".join(map(json.dumps, definitions(module).values()))
+        cluster.run("kubectl", "create", "-f", "-", input=text)
+    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
 def until(found: Callable[[], bool], what: str, seconds: float = 30) -> None:

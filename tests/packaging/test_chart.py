@@ -22,20 +22,11 @@ from allotment.tools.permissions.parts import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
 from tests.packaging import made_files, restricted, values_page
-from tests.packaging.helm import CHART, ROOT, Failed, named, only, run, settings, template
+from tests.packaging.helm import CHART, ROOT, Failed, everything, named, only, run, settings, template
 
 Tree = dict[str, Any]
 
 LEADING = ("annotator", "scheduler", "claims", "taints", "autoscaler")
-EVERYTHING = {
-    "reader.create": True, "deviceClasses.nvidia": True, "deviceClasses.amd": True,
-    "monitoring.serviceMonitor.enabled": True, "monitoring.rules.enabled": True, "monitoring.dashboards.enabled": True,
-    "monitoring.prometheus.serviceAccount": "prometheus",
-}  # fmt: skip
-
-
-def everything() -> list[str]:
-    return [*only(*made_files.PIECES), *settings(**EVERYTHING)]
 
 
 def test_helm_finds_nothing_to_say(helm: str) -> None:

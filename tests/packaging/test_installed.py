@@ -10,11 +10,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPSConnection
+from pathlib import Path
 
 import pytest
 
-from tests.packaging.helm import CHART, ROOT, only, settings
-from tests.packaging.living import Cluster, lab, until
+from tests.packaging.helm import CHART, ROOT, everything, only, settings
+from tests.packaging.living import Cluster, defined, lab, until
 from tests.packaging.made_files import PIECES
 
 NAMESPACE = "allotment"
@@ -67,6 +68,28 @@ def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
     simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
     until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
+    simulated.run("kubectl", "create", "namespace", "whole")
+    defined(simulated)
+    before = simulated.objects()
+    classes = settings(**{"deviceClasses.nvidia": False, "deviceClasses.amd": False})  # the lab has them
+    release: list[str | Path] = ["whole", CHART, "-n", "whole", *everything(), *classes]
+    text = simulated.run("helm", "template", *release)
+    strict = ("kubectl", "apply", "--dry-run=server", "--validate=strict", "-f", "-")
+    simulated.run(*strict, input=text)
+    wrong = simulated.run(*strict, input=text.replace("jobLabel", "jobLable"), fails=True)
+    assert 'unknown field "spec.jobLable"' in wrong
+    assert "STATUS: deployed" in simulated.run("helm", "install", *release)
+    names = simulated.run("kubectl", "-n", "whole", "get", "servicemonitors,prometheusrules,certificates", "-o", "name")
+    assert names.split() == [
+        "servicemonitor.monitoring.coreos.com/whole-allotment", "prometheusrule.monitoring.coreos.com/whole-allotment",
+        "certificate.cert-manager.io/whole-allotment-metrics-tls",
+    ]  # fmt: skip
+    assert "REVISION: 2" in simulated.run("helm", "upgrade", *release)
+    simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "40s")
+    until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
 
 
 @contextmanager

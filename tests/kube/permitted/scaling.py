@@ -22,6 +22,7 @@ from allotment.scheduler.program import Options as Scheduling
 from allotment.scheduler.program import scheduler
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.provisioning.nodeclaims import FORM
+from tests.definitions import KARPENTER, definitions
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, renewed, running, scraped, until
 from tests.kube.permitted.scheduling import claim, pod
@@ -34,7 +35,7 @@ TYPES: Final = ("aws/g4dn.xlarge", "aws/g5.xlarge", "aws/g4dn.12xlarge", "aws/p4
 async def prepare(ground: Ground) -> None:
     """Karpenter's kinds, and the namespace of the MIG manager."""
     async with ground.client() as admin:
-        for tree in karpenter.definitions().values():
+        for tree in definitions(KARPENTER).values():
             await admin.create(CUSTOM_KINDS, tree)
         await admin.create(NAMESPACES, {"metadata": {"name": MigManager().namespace}})
 

@@ -58,7 +58,7 @@ _OLD_EVENTS, _NEW_EVENTS = "", "events.k8s.io"
 
 _READER: Final = Part(
     "reader",
-    "the tools that only read: explain, free, plan, doctor …",
+    "the tools that only read: explain, free, doctor …",
     (
         Rule(_CORE, ("nodes",), _FOLLOW, "where devices are, and which nodes a pod may use"),
         Rule(
@@ -228,7 +228,7 @@ _AUTOSCALER: Final = Part(
 
 _CLUSTER_AUTOSCALER: Final = Part(
     "cluster-autoscaler",
-    "machines for cluster-autoscaler, and which to choose",
+    "cluster-autoscaler's machines, and which to choose",
     (
         Rule(_CORE, ("nodes",), _FOLLOW, "which machine a node is"),
         Rule(_CORE, ("pods", "namespaces"), _FOLLOW, "what waits, and who keeps others away from a node"),
