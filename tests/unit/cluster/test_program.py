@@ -57,9 +57,12 @@ def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
         client = MemoryClient()
         context = context_of(client)
         pods = context.caches.trees(PODS)
-        told: list[str] = []
+        lives: list[list[str]] = []
 
         async def program(context: Context) -> None:
+            told: list[str] = []
+            lives.append(told)
+
             def changed(old: Item[object] | None, new: Item[object] | None) -> None:
                 told.append(new.name if new else "")
 
@@ -71,13 +74,13 @@ def test_a_program_that_was_started_again_is_told_each_change_once() -> None:
                 await follow([queue], [(pods, changed)])
 
         task = asyncio.create_task(run({"program": program}, context))
-        await asyncio.sleep(0.1)
-        told.clear()
         for number in range(200):
+            over = [tuple(told) for told in lives[:-1]]
             client.put(PODS, {"metadata": {"namespace": "ns", "name": str(number)}})
             await asyncio.sleep(0.005)
-        assert told
-        assert len(told) == len(set(told))  # nobody is told twice; between two lives nobody at all
+            assert [tuple(told) for told in lives[: len(over)]] == over
+        assert len(lives) > 2
+        assert all(told and len(told) == len(set(told)) for told in lives)
         task.cancel()
 
     idle.run(story())
