@@ -14,13 +14,13 @@ def run(arguments: Namespace) -> int:
     if arguments.example == ["sharing"]:
         if missing:
             raise Mistake(f"a lab needs {', '.join(missing)}", needs.INSTALL)
-        from allotment.cli.demo_sharing import run as share
+        from allotment.cli.demonstrating.sharing import run as share
 
         return share(arguments)
     if arguments.pictures:
         raise Mistake("--pictures: wanted `allot demo sharing`, found another demo", "only `sharing` draws any")
     if arguments.example or arguments.offline or missing:
-        from allotment.cli.demo_offline import run as explain
+        from allotment.cli.demonstrating.offline import run as explain
         from allotment.cli.screen import open_screen
 
         if missing and not (arguments.example or arguments.offline):
@@ -28,6 +28,6 @@ def run(arguments: Namespace) -> int:
             screen.line(f"Explained only: a lab needs {', '.join(missing)} ({needs.INSTALL}).")
             screen.line()
         return explain(arguments)
-    from allotment.cli.demo_live import run as live
+    from allotment.cli.demonstrating.live import run as live
 
     return live()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli import demo_live, demo_offline
-from allotment.cli.demo_apply import tool, words_of
+from allotment.cli.demonstrating import live, offline
+from allotment.cli.demonstrating.apply import tool, words_of
 from allotment.cli.examples import Example, examples
 from tests.unit.cli.conftest import Allot, Ran
 
@@ -62,7 +62,7 @@ def _parts(ran: Ran) -> tuple[str, str]:
 
 @pytest.mark.usefixtures("no_kubectl")
 def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_live, "examples", _surprising)
+    monkeypatch.setattr(live, "examples", _surprising)
     ran = allot("demo")
     assert ran.code == 1
     assert "not as intended: 01-one-ampere-gpu: fits; its header says devices-in-use" in ran.out
@@ -159,7 +159,7 @@ def test_one_example_in_full(allot: Allot) -> None:
 
 
 def test_an_example_that_surprises_is_told_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_offline, "examples", _surprising)
+    monkeypatch.setattr(offline, "examples", _surprising)
     ran = allot("demo", "--offline")
     assert ran.code == 1
     assert "not as intended: 01-one-ampere-gpu gives fits, its header says devices-in-use" in ran.out

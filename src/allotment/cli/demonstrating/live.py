@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from allotment.cli.demo_apply import tool
-from allotment.cli.demo_machines import Bought, buy
-from allotment.cli.demo_machines import lines as bought_lines
-from allotment.cli.demo_mending import Mended, mend
-from allotment.cli.demo_offline import FLEET, KUBE
-from allotment.cli.demo_trials import Outcome, Trial, applied, decide, devices_in, given, table
+from allotment.cli.demonstrating.apply import tool
+from allotment.cli.demonstrating.machines import Bought, buy
+from allotment.cli.demonstrating.machines import lines as bought_lines
+from allotment.cli.demonstrating.mending import Mended, mend
+from allotment.cli.demonstrating.offline import FLEET, KUBE
+from allotment.cli.demonstrating.trials import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.examples import examples
 from allotment.cli.screen import Screen, called, folded, open_screen, shorten
 from allotment.fleet import cluster_of, parse_fleet

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from allotment.cli.demo_apply import Tool, words_of
+from allotment.cli.demonstrating.apply import Tool, words_of
 from allotment.cli.examples import Example
 from allotment.cli.naming import kinds_of, ranges
 from allotment.engine.diagnosis.names import kind_of

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.demo_sharing import Measured, Replica, shown
-from allotment.cli.demo_sharing_cases import CASES, IMAGE, Case, objects
+from allotment.cli.demonstrating.sharing import Measured, Replica, shown
+from allotment.cli.demonstrating.sharing_cases import CASES, IMAGE, Case, objects
 from allotment.cli.examples import find
 from allotment.cli.main import main
 from allotment.cli.screen import Screen

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.cel.admission import validation_context
-from allotment.cli.demo_apply import tool
-from allotment.cli.demo_offline import KUBE
-from allotment.cli.demo_trials import Outcome, applied, decide, devices_in, given, table
+from allotment.cli.demonstrating.apply import tool
+from allotment.cli.demonstrating.offline import KUBE
+from allotment.cli.demonstrating.trials import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.examples import Example
 from allotment.cli.inputs import judge
 from allotment.cli.screen import Screen, folded

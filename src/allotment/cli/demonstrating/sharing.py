@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from allotment.cli.demo_live import Progress, quiet
-from allotment.cli.demo_sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
+from allotment.cli.demonstrating.live import Progress, quiet
+from allotment.cli.demonstrating.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, from_home, open_screen
 from allotment.fractal.sheet import Group, sheet
