@@ -114,6 +114,14 @@ class Demand:
         """Whether the pod says anything of other pods, which then counts for them, too."""
         return bool(self.affinity or self.anti_affinity or self.affinity_preferred or self.anti_preferred)
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether others could let the pod onto a node by coming: some that it must be near, or that even out a spread.
+
+        Kubernetes tries such a pod again after others (its queueing hints). Everybody else only loses by who comes.
+        """
+        return bool(self.affinity) or any(one.when_unsatisfiable == "DoNotSchedule" for one in self.spread)
+
     def named_nodes(self) -> tuple[str, ...] | None:
         """The only nodes that the pod's affinity names (pods of a DaemonSet), ``None`` if it does not do so."""
         if self.required is None:

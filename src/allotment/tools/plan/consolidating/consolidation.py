@@ -173,13 +173,17 @@ class _Search:
     def _settle(self) -> dict[str, ObjectKey]:
         """Pods that wait take their places first: they are not in a consolidation's way, it would be in theirs."""
         coming: dict[str, ObjectKey] = {}
-        self.homeless: list[Lodger] = []
-        for lodger in sorted(self._house.waiting, key=lambda one: one.order):
-            found = self._house.place(lodger)
-            if isinstance(found, Place):
-                coming.setdefault(found.node, lodger.key)
-            else:
-                self.homeless.append(lodger)
+        self.homeless = sorted(self._house.waiting, key=lambda one: one.order)
+        again = self.homeless
+        while again:
+            lucky: set[ObjectKey] = set()
+            for lodger in again:
+                found = self._house.place(lodger)
+                if isinstance(found, Place):
+                    coming.setdefault(found.node, lodger.key)
+                    lucky.add(lodger.key)
+            self.homeless = [one for one in self.homeless if one.key not in lucky]
+            again = [one for one in self.homeless if one.resident.demand.waits_for_others] if lucky else []
         return coming
 
     # --- the search ----------------------------------------------------------------------------------------------

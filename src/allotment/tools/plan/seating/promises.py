@@ -40,13 +40,17 @@ def with_promises(values: Iterable[Object], features: Features) -> Promised:
     nodes = {node.metadata.name for node in demand.given.nodes}
     trial = Trial(demand, ())
     seats: dict[ObjectKey, Seat] = {}
-    for pod in demand.waiting:
-        node = _promised(pod.pod)
-        if node not in nodes or pod.gang:
-            continue
-        claims = trial.place(pod, node)
-        if not isinstance(claims, Refused):
-            seats[pod.key] = Seat(pod=pod.key, node=node, owner=pod.owner, claims=claims)
+    left = [pod for pod in demand.waiting if _promised(pod.pod) in nodes and not pod.gang]
+    tried = 0
+    # Who must wait for others is tried again when these are there.
+    while left and len(left) != tried:
+        tried = len(left)
+        for pod in left:
+            node = _promised(pod.pod)
+            claims = trial.place(pod, node)
+            if not isinstance(claims, Refused):
+                seats[pod.key] = Seat(pod=pod.key, node=node, owner=pod.owner, claims=claims)
+        left = [pod for pod in left if pod.key not in seats and pod.asked.waits_for_others]
     kept: list[Object] = []
     allocated = dict(trial.claims)
     for value in found:

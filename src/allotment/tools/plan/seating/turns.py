@@ -97,7 +97,7 @@ class Run:
             if self._take(turn):
                 if again == "at once":
                     self._again()
-            elif _may_be_helped(turn.pod):
+            elif turn.pod.asked.waits_for_others:
                 self.late.add(turn.pod.order)
                 self._lonely.append(turn)
             else:
@@ -155,7 +155,7 @@ class Run:
         if self._on_any(turn):
             return True
         # What becomes of the other pods of an item hangs on where its first one is.
-        if not turn.at and not _may_be_helped(turn.pod) and id(turn.item) in self._words:
+        if not turn.at and not turn.pod.asked.waits_for_others and id(turn.item) in self._words:
             self._hopeless[turn.kind] = self._words[id(turn.item)]
         return False
 
@@ -232,8 +232,3 @@ class Run:
             if id(item) in self._where and id(item) not in self._terms.gone:
                 self._where[id(item)].expected[kind] += 1
         return [berth for berth in self.berths if berth.name in self.used or not berth.new]
-
-
-def _may_be_helped(pod: Waiting) -> bool:
-    """Whether others could let a pod onto a node by coming: some that it must be near, or that even out a spread."""
-    return bool(pod.asked.affinity) or any(one.when_unsatisfiable == "DoNotSchedule" for one in pod.asked.spread)

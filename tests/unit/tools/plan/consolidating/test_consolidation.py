@@ -292,3 +292,15 @@ def test_without_time_nothing_is_moved(cluster: Running) -> None:
     found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=ever(0))
     assert found.remove == ()
     assert why(found, "a") == "time"
+
+
+def test_a_pod_that_another_one_that_waits_will_let_in_takes_its_place_first(cluster: Running) -> None:
+    """The first must be in the zone of the second, which has a node of its own there, without room for both."""
+    cluster.node("empty")
+    cluster.node("db", cpu="1")
+    near = {"podAffinity": anti_affinity({"app": "db"}, "topology.kubernetes.io/zone")["podAntiAffinity"]}
+    cluster.pod("web", affinity=near, priority=1)
+    cluster.pod("db", labels={"app": "db"}, nodeSelector={"kubernetes.io/hostname": "db"})
+    found = asked(cluster, "empty")
+    assert found.remove == ()
+    assert why(found, "empty") == "pod-coming"

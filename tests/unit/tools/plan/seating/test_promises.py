@@ -10,6 +10,7 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.tools.plan.seating.promises import with_promises
 from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, node, planned, pod, request
+from tests.unit.tools.plan.running import anti_affinity
 
 CATALOG = (instance("t4", "t4", 1, "0.5"), instance("a10g", "a10g", 1, "1.0"))
 AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
@@ -62,3 +63,14 @@ def test_a_claim_that_is_shared_stays_where_its_promised_user_is() -> None:
 def test_without_promises_nothing_is_changed() -> None:
     values: list[Object] = [claim_template("any", request()), pod("newcomer", template="any")]
     assert with_promises(values, FEATURES) == (values, ())
+
+
+def test_who_must_be_near_another_that_was_promised_a_place_behind_it_keeps_its_own() -> None:
+    near = {"podAffinity": anti_affinity({"app": "db"})["podAntiAffinity"]}
+    values: list[Object] = [
+        node("old"),
+        to("old", pod("web", affinity=near)),
+        to("old", pod("db", labels={"app": "db"})),
+    ]
+    kept = with_promises(values, FEATURES)
+    assert sorted(seat.pod.name for seat in kept.seats) == ["db", "web"]
