@@ -1,9 +1,9 @@
 """What a program knows of a resource: every object, kept current by list and watch, shared by all who ask.
 
 A cache lists once and then only watches. A watch that ends goes on where it stopped; one that came too late (410)
-lists again and tells the difference. So does one that broke, if the cluster's revisions went back meanwhile: its store
-was restored from a backup, and a watch from a revision that is still to come would be told nothing. Callbacks run at
-once and in order: whoever is called sees the cache as the change left it, and must only note what to do.
+lists again and tells the difference. So does one whose cluster has gone back to earlier revisions: its store was
+restored from a backup, and a watch from a revision that is still to come would be told nothing. Callbacks run at once
+and in order: whoever is called sees the cache as the change left it, and must only note what to do.
 
 Revisions are compared as numbers, which Kubernetes promises since 1.35. That is what makes :meth:`Cache.noted` safe: a
 program puts the answer to its own write in at once and never acts on what it has itself replaced, and an older watch
@@ -274,7 +274,7 @@ class Cache(Generic[T]):
         while True:
             began = self._clock.seconds()
             try:
-                if self._continues and self.since == inf:
+                if self._continues:
                     self._continues = await self._as_before()
                 if not self._continues:
                     await self._list()
@@ -320,9 +320,10 @@ class Cache(Generic[T]):
         self.synced.set()
 
     async def _as_before(self) -> bool:
-        """Whether the cluster that is back has come as far as this cache; a list of nothing tells."""
+        """Whether the cluster is still as far as this cache has come; a list of nothing tells."""
         namespace = self._namespace or ("default" if self.resource.namespaced else "")
-        listing = await self._client.list(self.resource, namespace, fields="metadata.name=none", limit=1)
+        fields = self._fields or "metadata.name=none"  # a role may allow lists of its own object only
+        listing = await self._client.list(self.resource, namespace, labels=self._labels, fields=fields)
         self._hear()
         if _number(listing.revision) >= _number(self._revision):
             return True
