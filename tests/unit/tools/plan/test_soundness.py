@@ -1,4 +1,9 @@
-"""Whatever waits: every planned pod is bound where the plan says, and the bound is below what was found."""
+"""Whatever waits: every planned pod is bound where the plan says, and the bound is below what was found.
+
+What is promised: all planned nodes are there, pods come in the scheduler's order, each knows its node, and who found
+none is tried again at once after every other, or at last after all. Then planned pods are where the plan says, and no
+other pod has a node, but for those of which the plan says that nothing can be promised of them (and they stay away).
+"""
 
 from __future__ import annotations
 
@@ -73,9 +78,9 @@ def _specs(label: str) -> st.SearchStrategy[dict[str, Any]]:
         term = {"topologyKey": key, "labelSelector": selector}
         return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
-    def spread(key: str) -> dict[str, Any]:
+    def spread(key: str, **more: int) -> dict[str, Any]:
         return {"topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+            {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector, **more}
         ]}  # fmt: skip
 
     host, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -84,6 +89,8 @@ def _specs(label: str) -> st.SearchStrategy[dict[str, Any]]:
         {"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}},
         near("podAntiAffinity", host), near("podAntiAffinity", zone), near("podAffinity", host),
         near("podAffinity", zone), spread(host), spread(zone),
+        near("podAffinity", host) | spread(zone, minDomains=2), near("podAffinity", zone) | spread(host),
+        near("podAntiAffinity", zone) | spread(host, maxSkew=2),
     ])  # fmt: skip
 
 
@@ -99,7 +106,7 @@ def waiting(draw: st.DrawFn) -> list[Object]:
         values += [node("old", cpu="6", labels=labels, taints=taints), *cluster.slices, *cluster.classes]
     for group in range(draw(st.integers(1, 4))):
         label = draw(st.sampled_from(["a", "b"]))
-        spec = draw(_specs(label))
+        spec = draw(_specs(draw(st.sampled_from([label, "a"]))))
         each: dict[str, Any] = {"cpu": draw(st.sampled_from(["250m", "1", "3", "7"])), **spec}
         how = draw(st.sampled_from(["none", "template", "template", "template", "shared"]))
         asked, bound = (draw(_requests()), draw(_constraints())) if how != "none" else ({}, [])
