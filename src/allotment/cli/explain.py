@@ -17,7 +17,7 @@ from allotment.cli.classes import only_classes, show_classes
 from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.screen import Screen, folded, open_screen
 from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
@@ -98,9 +98,10 @@ def _write(screen: Screen, explanation: Explanation, output: str | None) -> None
         data = {"fits": explanation.fits, **fields(explanation)}
         screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
     elif not explanation.answers:
-        screen.line("No pod waits for a node, and no claim for devices." if not explanation.notes else "")
-        for note in explanation.notes:
-            screen.line(f"note: {note}")
+        told = [f"note: {note}" for note in explanation.notes]
+        for text in told or ["No pod waits for a node, and no claim for devices."]:
+            for line in folded(text, screen.width or _DEFAULT_WIDTH):
+                screen.line(line)
     else:
         show(screen, explanation, wide=output == "wide")
 

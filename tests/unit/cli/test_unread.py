@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from allotment.cli.live.explaining import subject_of
+from allotment.cli.mistakes import Mistake
 from allotment.model.formats import to_yaml
-from allotment.tools.doctor.server import API_VERSION, KIND
+from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from tests.unit.cli.conftest import Allot
 from tests.unit.tools.doctor.clinic import Cluster
 
@@ -55,3 +58,10 @@ def test_doctor_counts_only_what_it_could_see(allot: Allot, tmp_path: Path) -> N
     verdict, _, rest = ran.out.partition("\n")
     assert verdict.endswith(" in 2 claims and 4 pods.")
     assert "Not looked at: nodes and resourceslices (forbidden);" in " ".join(rest.split())
+
+
+@pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
+def test_what_nobody_could_look_for_is_not_called_missing(subject: str, unread: str) -> None:
+    facts = ServerFacts(unread={unread: "forbidden"})
+    with pytest.raises(Mistake, match=rf"nothing can be said without {unread}, which could not be read \(forbidden\)"):
+        subject_of(Namespace(object=subject, namespace=None), [facts])

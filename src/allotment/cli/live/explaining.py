@@ -22,6 +22,7 @@ from allotment.cli.live import bound
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import Live, live, seen_by, what_to_read
 from allotment.cli.mistakes import Mistake
+from allotment.cli.unread import must_know
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.asking.snapshot import served
 from allotment.cluster.cache import Caches, all_synced
@@ -150,8 +151,9 @@ def _claims_of(pod: Pod) -> set[str | None]:
     return {*named, *(entry.resource_claim_name for entry in pod.status.resource_claim_statuses)}
 
 
-def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Iterable[Object]) -> Mistake:
-    """That there is none of this name, and which one may be meant."""
+def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Sequence[Object]) -> Mistake:
+    """That there is none of this name, and which one may be meant. Raises Mistake where nobody could look."""
+    must_know(values, f"{kind.__name__.lower()}s")
     known = [value.metadata for value in values if isinstance(value, kind)]
     if elsewhere := sorted(one.namespace for one in known if one.name == name):
         return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
