@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.provider import Absent, Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
-from allotment.cli.durations import seconds
+from allotment.cli.durations import duration
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Failure, Mistake
 from allotment.cli.planning.limits import known_types, limits_of
@@ -132,17 +132,6 @@ def faults_of(groups: Iterable[Iterable[str]], catalog: Sequence[InstanceType]) 
     except BadFault as error:
         raise Mistake(f"--cloud: {error}", error.hint) from None
     known_types("--cloud", [fault.pattern for fault in found], catalog)
-    return found
-
-
-def duration(option: str, text: str) -> float:
-    """An option that is a time, in seconds. Raises Mistake."""
-    try:
-        found = seconds(text)
-    except Failure as error:
-        raise Mistake(f"{option}: {str(error).removeprefix('error: ')}") from None
-    if found < 0:
-        raise Mistake(f"{option}: wanted a time from 0 on, found {text}")
     return found
 
 

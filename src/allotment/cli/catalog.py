@@ -13,7 +13,6 @@ from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.dates import dated
 from allotment.fleet.catalog.rooms import disk_of
 from allotment.fleet.catalog.writing import written
-from allotment.model.formats import to_json, to_yaml
 
 _UNKNOWN = "?"
 #: What goes first where a screen is too narrow. Names, GPUs and what they cost stay.
@@ -49,7 +48,7 @@ def run_show(arguments: Namespace) -> int:
     instance = one_of(catalog.types, arguments.type)
     if arguments.output:
         data = facts(instance)
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return catalog.complain()
     for name, value in _sentences(instance):
         head = f"{name}:".ljust(15) if name else " " * 15
@@ -105,7 +104,7 @@ def _write(screen: Screen, types: Sequence[InstanceType], form: str) -> None:
         screen.out.write(written(types))
         return
     data = {"instanceTypes": [facts(one) for one in types]}
-    screen.out.write(to_json(data) + "\n" if form == "json" else to_yaml([data]))
+    screen.data(data, form)
 
 
 def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None:

@@ -15,7 +15,6 @@ from allotment.cli.naming import kinds_of, ranges
 from allotment.cli.screen import Screen, folded
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.tools.explain import explain
 from allotment.tools.explain.trying import user_of_class
@@ -45,7 +44,7 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
     reasons = {one.metadata.name: _why(one, inputs) for one, report in zip(classes, found, strict=True) if not report}
     if output in ("json", "yaml"):
         data = {"classes": [_data(report, reasons.get(report.name)) for report in found]}
-        screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
+        screen.data(data, output)
         return not reasons
     kinds = {(s.spec.driver, s.spec.pool.name, d.name): kind_of(d) for s in state.slices for d in s.spec.devices or ()}
     for number, report in enumerate(found):

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
-from allotment.cli.autoscale import duration, provider_of
+from allotment.cli.autoscale import provider_of
 from allotment.cli.cluster_autoscaler_config import Files, Place, config, place_of
+from allotment.cli.durations import duration
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import Offered, offered

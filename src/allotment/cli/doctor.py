@@ -15,7 +15,6 @@ from allotment.cli.mistakes import BadInput, Mistake
 from allotment.cli.release import features_among
 from allotment.cli.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.loading import load_paths
 from allotment.tools.doctor.bounding import bounded
 from allotment.tools.doctor.check import Check
@@ -53,7 +52,7 @@ def run(arguments: Namespace) -> int:
         findings = confirmed(findings, examine(found, checks), checks)
     if arguments.output in ("json", "yaml"):
         data = _data(found, findings, checks, notes)
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
     else:
         _write(screen, found, findings, checks, notes, arguments.output == "wide")
     return EXIT_ERRORS if any(finding.severity == "error" for finding in findings) else EXIT_HEALTHY
@@ -94,7 +93,7 @@ def _found(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
 def _list(screen: Screen, output: str | None, checks: Sequence[Check]) -> int:
     if output in ("json", "yaml"):
         rows = [{"code": one.code, "severity": one.severity, "summary": one.summary, "why": one.why} for one in checks]
-        screen.out.write(to_json(rows) + "\n" if output == "json" else to_yaml([rows]))
+        screen.data(rows, output)
     else:
         screen.table(["CODE", "SEVERITY", "CHECK"], [[c.code, c.severity, c.summary] for c in checks], ["CHECK"])
     return EXIT_HEALTHY
@@ -131,20 +130,16 @@ def _row(severity: str, code: str, subject: str) -> str:
 
 def _block(finding: Finding, width: int, why: str, wide: bool) -> Iterator[str]:
     """Evidence and remedy, indented; a command is never folded, so that it can be copied."""
-    yield from _paragraph(finding.evidence, width, "  ")
+    yield from folded(finding.evidence, width, "  ")
     if wide and len(finding.objects) > 1:
-        yield from _paragraph(f"all: {', '.join(finding.objects)}", width, "  ")
+        yield from folded(f"all: {', '.join(finding.objects)}", width, "  ")
     for line in finding.remedy.splitlines():
         if line.startswith("$ "):
             yield f"    {line}"
         else:
-            yield from _paragraph(f"-> {line}", width, "  ")
+            yield from folded(f"-> {line}", width, "  ")
     if why:
-        yield from _paragraph(f"why: {why}", width, "  ")
-
-
-def _paragraph(text: str, width: int, indent: str) -> list[str]:
-    return folded(text, width, indent)
+        yield from folded(f"why: {why}", width, "  ")
 
 
 def _unseen(found: Found, checks: Sequence[Check], notes: Sequence[str]) -> Iterator[str]:
@@ -166,9 +161,7 @@ def _data(found: Found, findings: Sequence[Finding], checks: Sequence[Check], no
     return {
         "verdict": verdict(found, findings),
         "counts": {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
-        "findings": [
-            {**finding._asdict(), "objects": list(finding.objects), "remedy": finding.remedy} for finding in findings
-        ],
+        "findings": [{**finding._asdict(), "objects": list(finding.objects)} for finding in findings],
         "notLookedAt": dict(found.unread),
         "skipped": [check.code for check in skipped(found, checks)],
         "notes": list(notes),

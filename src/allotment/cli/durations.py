@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from allotment.cli.mistakes import Failure
+from allotment.cli.mistakes import Failure, Mistake
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -24,6 +24,17 @@ def seconds(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != rest:
         raise Failure(f"error: invalid duration {text!r}: wanted for example 30s or 1m30s")
     return sign * sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def duration(option: str, text: str) -> float:
+    """An option that is a time, in seconds. Raises Mistake."""
+    try:
+        found = seconds(text)
+    except Failure as error:
+        raise Mistake(f"{option}: {str(error).removeprefix('error: ')}") from None
+    if found < 0:
+        raise Mistake(f"{option}: wanted a time from 0 on, found {text}")
+    return found
 
 
 class Deadline:

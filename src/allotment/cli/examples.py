@@ -13,7 +13,6 @@ from importlib import resources
 
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import open_screen
-from allotment.model.formats import to_json, to_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def run_list(arguments: Namespace) -> int:
     screen = open_screen()
     if arguments.output:
         data = [{"name": e.name, "title": e.title, "expect": e.expect, "path": e.path} for e in examples()]
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return 0
     rows = [[e.name, "yes" if e.expect == "fits" else "no", e.title] for e in examples()]
     screen.table(["NAME", "FITS", "SHOWS"], rows, cut=["SHOWS"])

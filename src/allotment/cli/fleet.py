@@ -120,7 +120,7 @@ def _machines(arguments: Namespace) -> tuple[Machine, ...]:
 
 
 def _write(screen: Screen, data: Any, form: str) -> None:
-    screen.out.write(to_json(data) + "\n" if form == "json" else to_yaml([data]))
+    screen.data(data, form)
 
 
 def _product(accelerator: Accelerator) -> str:

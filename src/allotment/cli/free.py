@@ -17,7 +17,6 @@ from allotment.cli.naming import ranges
 from allotment.cli.screen import Screen, open_screen, tell
 from allotment.cli.unread import must_know
 from allotment.model.contested import WORDS
-from allotment.model.formats import to_json, to_yaml
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, Holder, NodeReport, free
 from allotment.tools.strays import left_out
 
@@ -32,7 +31,7 @@ def run(arguments: Namespace) -> int:
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
         data = fields(report)
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return 0
     screen.line(headline(report))
     if not report.count():

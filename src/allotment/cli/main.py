@@ -140,16 +140,14 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _report(error: Exception, parsed: argparse.Namespace) -> int:
     from allotment.cli.mistakes import describe
-    from allotment.cli.screen import width_of
+    from allotment.cli.screen import open_screen, width_of
 
     description = describe(error, width_of(sys.stderr))
     if description is not None:
         like_kubectl = getattr(parsed, "like_kubectl", False)
         output = getattr(parsed, "output", None)
         if not like_kubectl and output in ("json", "yaml"):
-            from allotment.model.formats import to_json, to_yaml
-
-            sys.stdout.write(to_json(description.data) + "\n" if output == "json" else to_yaml([description.data]))
+            open_screen().data(description.data, output)
         else:
             sys.stderr.write("".join(f"{line}\n" for line in description.lines))
         return EXIT_FAILED if like_kubectl else EXIT_BAD_INPUT

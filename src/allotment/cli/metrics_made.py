@@ -21,7 +21,7 @@ def run_list(arguments: Namespace) -> int:
     groups = {**GROUPS, "Every component": COMPONENTS}
     if arguments.output in ("json", "yaml"):
         data = {"metrics": [_data(metric, group) for group, metrics in groups.items() for metric in metrics]}
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return 0
     if arguments.output == "wide":
         for metrics in groups.values():

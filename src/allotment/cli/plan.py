@@ -28,7 +28,6 @@ from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import Object
 from allotment.tools.plan.conceding.relaxing import relaxations
 from allotment.tools.plan.limits import Limits
@@ -160,7 +159,7 @@ def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, co
     match arguments.output:
         case "json" | "yaml":
             data = data_of(found, _problems(offer), compared.data if compared is not None else None)
-            screen.out.write(f"{to_json(data)}\n" if arguments.output == "json" else to_yaml([data]))
+            screen.data(data, arguments.output)
         case "nodeclaims":
             from allotment.cli.planning.nodeclaims import nodeclaims
 

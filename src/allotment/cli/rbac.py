@@ -61,7 +61,7 @@ def _list(screen: Screen, arguments: Namespace, parts: Sequence[Part]) -> int:
     rows = [{"name": part.name, "rules": len(part.everywhere) + len(part.at_home), "for": part.summary}
             for part in parts]  # fmt: skip
     if arguments.output:
-        screen.out.write(f"{to_json(rows)}\n" if arguments.output == "json" else to_yaml([rows]))
+        screen.data(rows, arguments.output)
     else:
         screen.table(["PART", "RULES", "FOR"], [[str(value) for value in row.values()] for row in rows])
     return 0
@@ -127,7 +127,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
     name, found = on_cluster(arguments, asked)
     if arguments.output:
         data = _data(name, found)
-        screen.out.write(f"{to_json(data)}\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
     else:
         _tell(screen, name, found, namespace)
     return EXIT_MISSING if any(one.missing for one in found) else 0

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from allotment.cli.autoscale import duration
+from allotment.cli.durations import duration
 from allotment.cli.live.connection import way_to
 from allotment.cli.mistakes import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT

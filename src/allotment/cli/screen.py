@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from allotment.model.formats import to_json, to_yaml
+
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36", "bold": "1", "dim": "2"}
 _GAP = "   "
 _NARROWEST = 6
@@ -34,6 +36,10 @@ class Screen:
     def paint(self, text: str, colour: str) -> str:
         """The text in a colour of ``_COLOURS``, where the screen has any."""
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
+
+    def data(self, data: object, form: str) -> None:
+        """Write data in a ``form`` for programs: json or yaml."""
+        self.out.write(to_json(data) + "\n" if form == "json" else to_yaml([data]))
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]], cut: Sequence[str] = ()) -> None:
         """Aligned columns under upper-case headers; an empty cell reads ``<none>``, as in kubectl."""

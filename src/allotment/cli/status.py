@@ -10,7 +10,6 @@ import msgspec
 from allotment.apiserver.reading.columns import age
 from allotment.cli.screen import open_screen
 from allotment.lab.state import Register
-from allotment.model.formats import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:
@@ -19,7 +18,7 @@ def run(arguments: Namespace) -> int:
     labs = Register().running()
     if arguments.output in ("json", "yaml"):
         data = {"labs": [msgspec.to_builtins(lab) for lab in labs]}
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return 0 if labs else 1
     if not labs:
         screen.line("No lab runs.")

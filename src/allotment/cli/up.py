@@ -120,7 +120,8 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
             if given:
                 raise Mistake(f"{option}: wanted together with --autoscale")
         return None
-    from allotment.cli.autoscale import duration, faults_of
+    from allotment.cli.autoscale import faults_of
+    from allotment.cli.durations import duration
     from allotment.cli.planning.offered import offered
     from allotment.lab.autoscaling import Autoscale
 

@@ -7,7 +7,6 @@ from argparse import Namespace
 from allotment import __version__
 from allotment.cli.screen import open_screen
 from allotment.model.features import RELEASES
-from allotment.model.formats import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:
@@ -15,7 +14,7 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     if arguments.output:
         data = {"allotment": __version__, "kubernetes": list(RELEASES)}
-        screen.out.write(to_json(data) + "\n" if arguments.output == "json" else to_yaml([data]))
+        screen.data(data, arguments.output)
         return 0
     screen.line(f"allot {__version__}")
     screen.line(f"models Kubernetes {', '.join(RELEASES)}")

@@ -10,7 +10,6 @@ from typing import Any, Final
 from allotment.cli.mistakes import Mistake
 from allotment.cli.screen import Screen, folded, open_screen
 from allotment.engine.diagnosis.names import near
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
 from allotment.vocabulary.changes import Change, changes
@@ -284,4 +283,4 @@ def _word_data(word: Word) -> dict[str, Any]:
 
 
 def _write(screen: Screen, data: dict[str, Any], output: str) -> None:
-    screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
+    screen.data(data, output)

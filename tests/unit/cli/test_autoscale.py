@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from allotment.cli.autoscale import duration, faults_of, options_of, settings_of
+from allotment.cli.autoscale import faults_of, options_of, settings_of
+from allotment.cli.durations import duration
 from allotment.cli.main import _parsed, main
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
