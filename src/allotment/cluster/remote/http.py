@@ -33,6 +33,7 @@ _PATCHES: Final[dict[PatchKind, str]] = {
     "apply": "application/apply-patch+yaml",
 }
 _EVENTS: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+_DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class HttpClient:
@@ -237,7 +238,7 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def _decoded(data: bytes, url: str) -> Tree:
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
+        return _DECODER.decode(data)
     except msgspec.DecodeError as error:
         begun = data[:80].decode("utf-8", "replace")
         raise Unreachable(f"{url}: wanted a JSON object, got {begun!r}: {error}") from None
