@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -208,6 +210,8 @@ def test_its_command_line_is_one_that_the_program_takes(helm: str, piece: str) -
         ({"metrics.tls.from": "cert-manager"}, "metrics/tls/issuer/name"),
         ({"networkPolicy.apiServer.cidrs[0]": "10.0.0.1"}, "networkPolicy/apiServer/cidrs/0"),
         ({"traces": "collector:4318"}, "traces"),
+        ({"metrics.enabled": False, "monitoring.serviceMonitor.enabled": True}, "monitoring/serviceMonitor/enabled"),
+        ({r"components.claims.podLabels.app\.kubernetes\.io/component": "mine"}, "components/claims/podLabels"),
         ({"unknown": 1}, "unknown"),
     ],
 )
@@ -215,6 +219,28 @@ def test_values_that_mean_nothing_are_refused(helm: str, values: dict[str, Any],
     with pytest.raises(Failed, match="values don't meet the specifications of the schema") as refused:
         template(helm, *settings(**values))
     assert told in str(refused.value)
+    assert str(refused.value).count("false schema") <= 1, "others are blamed, too"
+
+
+def test_no_value_may_be_of_another_type(helm: str, tmp_path: Path) -> None:
+    paths: list[str] = []
+
+    def wrong(value: Any, path: str) -> Any:
+        if isinstance(value, dict) and not path.endswith("/affinity"):
+            return {
+                name: wrong(each, "/".join((path, name.replace("/", "~1"))))
+                for name, each in (value or {"some": ""}).items()
+            }
+        if not isinstance(value, dict):  # helm itself puts a mapping's usual value in place of what is none
+            paths.append(path)
+        return "text" if isinstance(value, bool | int | list) else ["text"]
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(wrong(values, "")))
+    with pytest.raises(Failed) as refused:
+        template(helm, "--values", str(tmp_path / "values.yaml"))
+    told = set(re.findall(r"- at '(.*?)': (?:got|value must)", str(refused.value)))
+    assert {path for path in paths if path not in told} == set()
 
 
 def test_each_value_is_in_the_schema_and_has_a_word_of_its_own() -> None:

@@ -228,7 +228,7 @@ _AUTOSCALER: Final = Part(
 
 _CLUSTER_AUTOSCALER: Final = Part(
     "cluster-autoscaler",
-    "cluster-autoscaler's machines, and which to choose",
+    "cluster-autoscaler's machines, and which to buy",
     (
         Rule(_CORE, ("nodes",), _FOLLOW, "which machine a node is"),
         Rule(_CORE, ("pods", "namespaces"), _FOLLOW, "what waits, and who keeps others away from a node"),
