@@ -26,6 +26,7 @@ from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.lab import Lab
+from tests.unit.externalgrpc import autoscaler
 
 Tree = dict[str, Any]
 M = TypeVar("M", bound=Message)
@@ -156,7 +157,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
         lab.apply([CLAIM, POD])
         (pod,) = until(lambda: unschedulable(lab))
         options = [Option(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
-        question = encoding.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
+        question = autoscaler.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
         # The cheapest of them has no GPU that the claim could have.
         assert asked.best(question) == [g6]
         asked.cloud(

@@ -1,4 +1,4 @@
-"""The values of `cloud_provider` and `expander` as protobuf messages and back."""
+"""Messages of the two protocols as the values of `cloud_provider` and `expander`, and answers as messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment import protobuf
 from allotment.externalgrpc import objects
-from allotment.externalgrpc.cloud_provider import (
-    Group,
-    Instance,
-    InstanceError,
-    InstanceState,
-    NodeRef,
-    Options,
-    TemplateNode,
-    Tree,
-)
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceState, NodeRef, Options, TemplateNode, Tree
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
@@ -32,15 +23,14 @@ EXPANDER: Final = "grpcplugin.Expander"
 _SECOND: Final = 10**9
 _HOUR: Final = 3600.0 * _SECOND
 
-_STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] = {
+STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] = {
     "unspecified": cloud_wire.InstanceStatus.unspecified,
     "running": cloud_wire.InstanceStatus.instanceRunning,
     "creating": cloud_wire.InstanceStatus.instanceCreating,
     "deleting": cloud_wire.InstanceStatus.instanceDeleting,
 }
-_STATE_NAMES: Final = {number: name for name, number in _STATES.items()}
 #: cluster-autoscaler's classes of errors.
-_OUT_OF_RESOURCES, _OTHER = 1, 99
+OUT_OF_RESOURCES, _OTHER = 1, 99
 
 #: Numbers that no field can have, and the response's own.
 _KEPT_FOR_PROTOBUF: Final = range(19_000, 20_000)
@@ -57,20 +47,8 @@ def group_message(group: Group | None) -> cloud_wire.NodeGroup:
     return cloud_wire.NodeGroup(id=group.id, minSize=group.min_size, maxSize=group.max_size, debug=group.debug)
 
 
-def group_of(message: cloud_wire.NodeGroup) -> Group | None:
-    """The reverse."""
-    return Group(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
-
-
-def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
-    """What is shown of a node."""
-    return cloud_wire.ExternalGrpcNode(
-        providerID=node.provider_id, name=node.name, labels=node.labels, annotations=node.annotations
-    )
-
-
 def node_of(message: cloud_wire.ExternalGrpcNode) -> NodeRef:
-    """The reverse."""
+    """A node that the autoscaler speaks of."""
     return NodeRef(message.providerID, message.name, dict(message.labels), dict(message.annotations))
 
 
@@ -79,19 +57,10 @@ def instance_message(instance: Instance) -> cloud_wire.Instance:
     error = instance.error
     info = None
     if error is not None:
-        number = _OUT_OF_RESOURCES if error.out_of_resources else _OTHER
+        number = OUT_OF_RESOURCES if error.out_of_resources else _OTHER
         info = cloud_wire.InstanceErrorInfo(errorCode=error.code, errorMessage=error.message, instanceErrorClass=number)
-    status = cloud_wire.InstanceStatus(instanceState=_STATES[instance.state], errorInfo=info)
+    status = cloud_wire.InstanceStatus(instanceState=STATES[instance.state], errorInfo=info)
     return cloud_wire.Instance(id=instance.id, status=status)
-
-
-def instance_of(message: cloud_wire.Instance) -> Instance:
-    """The reverse. A state that is newer than we are is unspecified."""
-    info = message.status.errorInfo
-    error = None
-    if info.errorCode:
-        error = InstanceError(info.errorCode, info.errorMessage, info.instanceErrorClass == _OUT_OF_RESOURCES)
-    return Instance(message.id, _STATE_NAMES.get(message.status.instanceState, "unspecified"), error)
 
 
 def options_message(options: Options | None) -> cloud_wire.NodeGroupAutoscalingOptions | None:
@@ -110,7 +79,7 @@ def options_message(options: Options | None) -> cloud_wire.NodeGroupAutoscalingO
 
 
 def options_of(message: cloud_wire.NodeGroupAutoscalingOptions) -> Options:
-    """The reverse."""
+    """How groups are treated that say nothing of their own."""
     return Options(
         message.scaleDownUtilizationThreshold,
         message.scaleDownGpuUtilizationThreshold,
@@ -129,7 +98,7 @@ def gpu_types_response(types: Iterable[str]) -> cloud_wire.GetAvailableGPUTypesR
 
 
 def hours(start: Timestamp, end: Timestamp) -> float:
-    """From one moment to another."""
+    """Hours from one moment to another."""
     return (_nanoseconds(end) - _nanoseconds(start)) / _HOUR
 
 
@@ -176,22 +145,6 @@ def _nanoseconds(message: Duration | Timestamp) -> int:
 
 
 # --- the expander ----------------------------------------------------------------------------------------------------
-
-
-def best_options_request(options: Iterable[Option], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
-    """The question."""
-    return expander_wire.BestOptionsRequest(
-        options=[
-            expander_wire.Option(
-                nodeGroupId=option.group,
-                nodeCount=option.nodes,
-                debug=option.debug,
-                podBytes=[objects.to_bytes(objects.POD, pod) for pod in option.pods],
-            )
-            for option in options
-        ],
-        nodeBytesMap={group: objects.to_bytes(objects.NODE, node) for group, node in nodes.items()},
-    )
 
 
 def asked(request: expander_wire.BestOptionsRequest) -> tuple[tuple[Option, ...], dict[str, Tree]]:

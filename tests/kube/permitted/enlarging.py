@@ -27,6 +27,7 @@ from tests.kube.permitted.ground import FEATURES, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, running
 from tests.kube.permitted.scaling import emptied
 from tests.kube.permitted.scheduling import claim, pod
+from tests.unit.externalgrpc import autoscaler
 
 Tree = dict[str, Any]
 M = TypeVar("M", bound=Message)
@@ -82,7 +83,7 @@ async def play(ground: Ground, account: Account) -> None:
                     wire.NodeGroupTemplateNodeInfoResponse,
                 )  # fmt: skip
                 node = objects.from_bytes(objects.NODE, template.nodeBytes)
-                question = encoding.best_options_request([Option(first, 1, "", (waits,))], {first: node})
+                question = autoscaler.best_options_request([Option(first, 1, "", (waits,))], {first: node})
                 best = await expander("BestOptions", question, expander_wire.BestOptionsResponse)
                 assert [option.nodeGroupId for option in best.options] == [first]
 

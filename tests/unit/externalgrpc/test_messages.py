@@ -24,6 +24,7 @@ from allotment.externalgrpc import encoding, objects
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.objects import Kind, Unreadable
 from allotment.externalgrpc.wire import cloud_provider_pb2, expander_pb2
+from tests.unit.externalgrpc import autoscaler
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
 KINDS: dict[str, Kind] = {
@@ -116,9 +117,9 @@ OPTIONS = Options(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -1_500_000
 def test_groups() -> None:
     data = recorded("NodeGroup", "all of it")
     assert protobuf.encode(encoding.group_message(GROUP)) == data
-    assert encoding.group_of(protobuf.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
+    assert autoscaler.group_of(protobuf.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
     assert protobuf.encode(encoding.group_message(None)) == b""
-    assert encoding.group_of(cloud_provider_pb2.NodeGroup()) is None
+    assert autoscaler.group_of(cloud_provider_pb2.NodeGroup()) is None
 
 
 def test_nodes() -> None:
@@ -126,7 +127,7 @@ def test_nodes() -> None:
     node = encoding.node_of(protobuf.decode(cloud_provider_pb2.ExternalGrpcNode, data))
     assert node.provider_id == "aws:///eu-central-1a/i-0a1b"
     assert node.labels["b/c"] == "ü"
-    assert protobuf.encode(encoding.node_message(node)) == data
+    assert protobuf.encode(autoscaler.node_message(node)) == data
 
 
 def test_instances_in_all_states() -> None:
@@ -134,7 +135,7 @@ def test_instances_in_all_states() -> None:
     response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.instance_message, INSTANCES))
     assert protobuf.encode(response) == data
     read = protobuf.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
-    assert tuple(map(encoding.instance_of, read.instances)) == INSTANCES
+    assert tuple(map(autoscaler.instance_of, read.instances)) == INSTANCES
 
 
 def test_options() -> None:
@@ -195,7 +196,7 @@ def test_the_question_of_an_expander() -> None:
         {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
     ]
     assert set(nodes) == {GROUP.id, "b"}
-    assert protobuf.encode(encoding.best_options_request(options, nodes)) == data
+    assert protobuf.encode(autoscaler.best_options_request(options, nodes)) == data
     answer = encoding.best_options_response(options, ["b"])
     assert protobuf.encode(answer) == recorded("BestOptionsResponse", "one of them")
 
@@ -205,7 +206,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
 def test_any_node_comes_back(node: NodeRef) -> None:
-    data = protobuf.encode(encoding.node_message(node))
+    data = protobuf.encode(autoscaler.node_message(node))
     assert encoding.node_of(protobuf.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
 
 

@@ -1,0 +1,51 @@
+"""cluster-autoscaler's side of the two protocols: what it asks, as messages, and answers as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from allotment.externalgrpc import encoding, objects
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Tree
+from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
+from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+
+_STATES: Final = {number: name for name, number in encoding.STATES.items()}
+
+
+def group_of(message: cloud_wire.NodeGroup) -> Group | None:
+    """A group; None for the message without an id."""
+    return Group(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
+
+
+def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
+    """What is shown of a node."""
+    return cloud_wire.ExternalGrpcNode(
+        providerID=node.provider_id, name=node.name, labels=node.labels, annotations=node.annotations
+    )
+
+
+def instance_of(message: cloud_wire.Instance) -> Instance:
+    """A machine of a group."""
+    info = message.status.errorInfo
+    error = None
+    if info.errorCode:
+        error = InstanceError(info.errorCode, info.errorMessage, info.instanceErrorClass == encoding.OUT_OF_RESOURCES)
+    return Instance(message.id, _STATES[message.status.instanceState], error)
+
+
+def best_options_request(options: Iterable[Option], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
+    """The question."""
+    return expander_wire.BestOptionsRequest(
+        options=[
+            expander_wire.Option(
+                nodeGroupId=option.group,
+                nodeCount=option.nodes,
+                debug=option.debug,
+                podBytes=[objects.to_bytes(objects.POD, pod) for pod in option.pods],
+            )
+            for option in options
+        ],
+        nodeBytesMap={group: objects.to_bytes(objects.NODE, node) for group, node in nodes.items()},
+    )
