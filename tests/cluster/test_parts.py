@@ -12,7 +12,7 @@ from allotment.cluster.asking.discovery import discover
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.versions import negotiated
+from allotment.cluster.remote.versions import Negotiated
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
 from tests.cluster.backends import Backend, Here, until
 from tests.cluster.objects import claim, pod
@@ -132,7 +132,8 @@ def test_words_mean_what_they_mean_to_kubectl(backend: Backend) -> None:
 
 def test_programs_that_speak_v1_are_understood(backend: Backend) -> None:
     async def story(here: Here) -> None:
-        client = await negotiated(here.client)
+        client = Negotiated(here.client)
+        await client.versions.ask()
         made = await client.create(CLAIMS, claim("a"), here.namespace)
         stored = await here.client.get(CLAIMS, "a", here.namespace)
         owners = stored["metadata"]["managedFields"]

@@ -19,7 +19,7 @@ from allotment.cluster.cache import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.versions import Api, Negotiated, NotServed, negotiated
+from allotment.cluster.remote.versions import Api, Negotiated, NotServed, Versions
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -67,7 +67,8 @@ def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(asyncio.timeout(40))
             plain = await stack.enter_async_context(server.client("allotment"))
-            client = await negotiated(plain)
+            client = Negotiated(plain)
+            await client.versions.ask()
             features = await features_of(plain, Wished())
             clock, random = Clock(), Random()
             context = program.Context(
@@ -153,7 +154,8 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
 
     async def story() -> None:
         async with server.client("tests") as plain:
-            client = await negotiated(plain)
+            client = Negotiated(plain)
+            await client.versions.ask()
             listing = await client.list(CLAIMS, "default")
             claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [REQUEST]}}}
             made = await client.create(CLAIMS, claim, "default")
@@ -200,7 +202,7 @@ def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
     async def story(server: ApiServer) -> None:
         async with server.client("tests") as plain:
             with pytest.raises(NotServed, match=r"does not serve resource\.k8s\.io: wanted v1, v1beta2 or v1beta1"):
-                await negotiated(plain)
+                await Versions(plain).ask()
             # Programs that ask later are told the same.
             with pytest.raises(StatusError) as raised:
                 await Negotiated(plain).list(CLAIMS)

@@ -101,3 +101,11 @@ class Client(Protocol):
     ) -> Tree:  # fmt: skip
         """Delete an object, if ``uid`` and ``revision`` (where given) are still its own."""
         ...
+
+
+class Reader(Protocol):
+    """A client that reads any path."""
+
+    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
+        """The tree at a path."""
+        ...

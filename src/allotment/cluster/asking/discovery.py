@@ -8,13 +8,11 @@ meant, and of a kind's versions the first one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from allotment.cluster.client import Resource
+from allotment.cluster.client import Reader, Resource, Tree
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
 
 _AGGREGATED = ",".join(
     (
@@ -23,14 +21,6 @@ _AGGREGATED = ",".join(
         "application/json",
     )
 )
-
-
-class Reader(Protocol):
-    """A client that reads any path."""
-
-    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
-        """The tree at a path."""
-        ...
 
 
 class Served(NamedTuple):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.asking.discovery import Discovery
-from allotment.cluster.client import Client, Resource
+from allotment.cluster.client import Client, Resource, Tree
 from allotment.cluster.errors import StatusError
 from allotment.tools.permissions.asking import Ask, attributes
-
-Tree = dict[str, Any]
 
 _GROUP: Final = "authorization.k8s.io"
 _MINE: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)

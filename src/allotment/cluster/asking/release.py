@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from allotment.cluster.client import Tree
+from allotment.cluster.client import Reader
 from allotment.model.features import SHOWN_BY, Features, modelled
-
-
-class Reader(Protocol):
-    """A client that reads any path."""
-
-    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
-        """The tree at a path."""
-        ...
 
 
 class Wished(NamedTuple):

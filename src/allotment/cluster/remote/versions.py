@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Reader, Resource, Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -51,12 +51,8 @@ class NotServed(StatusError):
         super().__init__({"kind": "Status", "code": 404, "reason": "NotFound", "message": message})
 
 
-class Api(Client, Protocol):
+class Api(Client, Reader, Protocol):
     """A client that reads any path, too."""
-
-    async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = ...) -> Tree:
-        """The tree at a path."""
-        ...
 
 
 class Versions:
@@ -206,16 +202,6 @@ class Negotiated:
     async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "application/json") -> Tree:
         """The tree at a path, as the cluster has it."""
         return await self._client.read(path, query, accept)
-
-
-async def negotiated(client: Api) -> Negotiated:
-    """A client that understands the cluster's version, which is asked now. Raises NotServed, StatusError, Unreachable.
-
-    Whoever need not know at once makes a :class:`Negotiated`, which asks when it must.
-    """
-    versions = Versions(client)
-    await versions.ask()
-    return Negotiated(client, versions)
 
 
 def _read(resource: Resource, there: Resource, tree: Tree) -> Tree:

@@ -11,7 +11,7 @@ import pytest
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote import versions
-from allotment.cluster.remote.versions import Negotiated, NotServed, negotiated
+from allotment.cluster.remote.versions import Negotiated, NotServed, Versions
 from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
 from tests.unit.cluster.memory import MemoryClient, refusal
 
@@ -51,7 +51,8 @@ class Older(MemoryClient):
 def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() -> None:
     async def story() -> None:
         cluster = Older("v1beta1", "v1alpha3")
-        client = await negotiated(cluster)
+        client = Negotiated(cluster)
+        await client.versions.ask()
         there = CLAIMS._replace(version="v1beta1")
         made = await client.create(CLAIMS, CLAIM, "n")
         assert (made["apiVersion"], made["spec"]) == ("resource.k8s.io/v1", CLAIM["spec"])
@@ -76,7 +77,8 @@ def test_what_goes_out_is_of_the_clusters_version_and_what_comes_back_of_ours() 
 def test_a_cluster_that_has_what_programs_speak_is_spoken_to_as_it_is() -> None:
     async def story() -> None:
         cluster = Older("v1beta1", "v1")
-        client = await negotiated(cluster)
+        client = Negotiated(cluster)
+        await client.versions.ask()
         made = await client.create(CLAIMS, CLAIM, "n")
         assert await client.get(CLAIMS, "a", "n") is cluster.objects[CLAIMS, "n", "a"] is made
 
@@ -99,7 +101,7 @@ def test_it_is_asked_once_and_only_by_those_who_want_devices() -> None:
 def test_a_cluster_without_devices_is_told_so(served: tuple[str, ...], found: str) -> None:
     async def story() -> None:
         with pytest.raises(NotServed) as raised:
-            await negotiated(Older(*served))
+            await Versions(Older(*served)).ask()
         said = f"wanted v1, v1beta2 or v1beta1, found {found}; it is on by default from 1.34"
         assert said in str(raised.value)
         assert raised.value.code == 404
@@ -112,7 +114,8 @@ def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.Monk
 
     async def story() -> None:
         cluster = Older("v1beta1")
-        client = await negotiated(cluster)
+        client = Negotiated(cluster)
+        await client.versions.ask()
         assert (await client.list(CLAIMS)).items == []
         cluster.served = ("v1",)
         await cluster.create(CLAIMS, CLAIM, "n")
@@ -130,7 +133,8 @@ def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch:
 
     async def story() -> None:
         cluster = Older("v1beta1")
-        client = await negotiated(cluster)
+        client = Negotiated(cluster)
+        await client.versions.ask()
         cluster.served = ("v1",)
         cluster.refuse = [refusal(404, "NotFound")]
         assert [event async for event in client.watch(CLAIMS, revision="0")] == []
