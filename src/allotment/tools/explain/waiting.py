@@ -26,4 +26,5 @@ def _held(pod: Pod) -> str:
     if told is not None:
         words = told.message or told.reason
         return f"it waits all the same; its scheduler said last: {words}" if told.status == "False" and words else ""
-    return f"scheduler {pod.spec.scheduler_name} has said nothing of it yet" if pod.metadata.uid else ""
+    known = pod.metadata.uid and pod.spec.scheduler_name
+    return f"scheduler {pod.spec.scheduler_name} has said nothing of it yet" if known else ""
