@@ -100,7 +100,7 @@ def not_seated(question: Question, kind: int, refusal: Refused) -> Why:
         text = f"other pods keep it away wherever machines can be had: {refusal.text}"
         return Why("neighbours", text, nearest)
     if refusal.cause == "order":
-        return Why("order", refusal.text, nearest)
+        return Why("order", refusal.text)
     if bounds and nearest:
         return Why("limits", f"{' or '.join(bounds)} leaves no room for it", nearest)
     if refusal.anywhere:
