@@ -17,6 +17,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.tools.explain.extended import is_extended
+from allotment.tools.explain.nodes import nodes_of
 
 
 class State:
@@ -126,7 +127,7 @@ class State:
             self.inventory.allocate(key, allocation)
 
     def _put_pod(self, key: ObjectKey, pod: Pod) -> None:
-        if waits(pod) and asks(pod):
+        if pod.waits and asks(pod):
             self.waiting[key] = pod
         else:
             self.waiting.pop(key, None)
@@ -144,7 +145,7 @@ class State:
         pool = PoolID(slice_.spec.driver, slice_.spec.pool.name)
         self.pools.setdefault(pool, {})[slice_.metadata.name] = slice_
         self.names[slice_.metadata.name] = frozenset(device.name for device in slice_.spec.devices or ())
-        for name in _named(slice_):
+        for name in nodes_of(slice_):
             self._named[name] += 1
             if name not in self.inventory.nodes:
                 self._look_at_node(name)
@@ -160,7 +161,7 @@ class State:
         del self.names[name]
         if gone:
             self.inventory.remove_slice(name)
-        for node in _named(slice_):
+        for node in nodes_of(slice_):
             self._named[node] -= 1
             if gone and not self._named[node]:
                 del self._named[node]
@@ -176,11 +177,6 @@ class State:
             self.inventory.remove_node(name)
 
 
-def waits(pod: Pod) -> bool:
-    """Whether a pod has no node yet, and may still get one."""
-    return not pod.spec.node_name and pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None
-
-
 def asks(pod: Pod) -> bool:
     """Whether a pod asks for devices: by claims, or by extended resources, which a class may serve."""
     if pod.spec.resource_claims:
@@ -191,8 +187,3 @@ def asks(pod: Pod) -> bool:
 
 def _holding(claim: ResourceClaim) -> tuple[object, ...]:
     return claim.metadata.uid, claim.status.allocation, is_set_aside(claim)
-
-
-def _named(slice_: ResourceSlice) -> set[str]:
-    names = {slice_.spec.node_name, *(device.node_name for device in slice_.spec.devices or ())}
-    return {name for name in names if name}

@@ -148,6 +148,12 @@ class Pod(Object, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has no node yet, and may still get one."""
+        waiting = not self.spec.node_name and self.status.phase in ("", "Pending")
+        return waiting and self.metadata.deletion_timestamp is None
+
 
 class PodTemplateSpec(Value, frozen=True):
     """What each pod of a workload gets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from allotment.model.resource import (
 )
 from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
+from allotment.tools.doctor.states import name_of, results_of
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.nodes import labels_by_node
@@ -39,8 +40,6 @@ T = TypeVar("T", bound=Object)
 PATIENCE: Final = timedelta(minutes=1)
 #: How many changes are tried for pods that wait: a cause is worth more here than the way out, which `explain` has.
 _TRIES: Final = 40
-#: Taints of a node that is not ready.
-_DOWN: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 class Published(NamedTuple):
@@ -259,13 +258,7 @@ class Case:
     @cached_property
     def waiting(self) -> Sequence[Pod]:
         """Pods without a node."""
-        return [
-            pod
-            for pod in self.pods
-            if not pod.spec.node_name
-            and pod.status.phase in ("", "Pending")
-            and pod.metadata.deletion_timestamp is None
-        ]
+        return [pod for pod in self.pods if pod.waits]
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
         """The claims that a pod uses, each with its name in the pod; those that are not there are left out."""
@@ -307,37 +300,3 @@ class Case:
     def explanation(self) -> Explanation:
         """Why pods wait that have no node."""
         return explain(to_try(self.found.values, ()), self.features, _TRIES)
-
-
-def name_of(value: Object) -> str:
-    """Namespace and name as people write them."""
-    return str(value.key)
-
-
-def allocated_at(claim: ResourceClaim) -> str | None:
-    """When a claim was allocated; where nothing tells, when it was made."""
-    allocation = claim.status.allocation
-    return (allocation.allocation_timestamp if allocation else None) or claim.metadata.creation_timestamp
-
-
-def results_of(claim: ResourceClaim) -> Iterable[DeviceRequestAllocationResult]:
-    """The devices that a claim has."""
-    allocation = claim.status.allocation
-    return allocation.devices.results if allocation is not None else ()
-
-
-def is_finished(pod: Pod) -> bool:
-    """Whether nothing of a pod runs, nor will again."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def is_down(node: Node) -> bool:
-    """Whether a node's kubelet says that it is not ready, has fallen silent, or has never come."""
-    if condition_of(node, "Ready"):
-        return condition_of(node, "Ready") != "True"
-    return any(taint.key in _DOWN for taint in node.spec.taints)
-
-
-def condition_of(value: Node | Pod, type: str) -> str:
-    """The status of a condition: True, False, Unknown; empty if nobody says."""
-    return next((one.status for one in value.status.conditions if one.type == type), "")

@@ -35,10 +35,15 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
         labels = {HOSTNAME: name, **node.metadata.labels}
         known[name] = KnownNode(NodeFacts(name, labels), taints)
     for slice_ in slices:
-        for named in (slice_.spec.node_name, *(d.node_name for d in slice_.spec.devices or ())):
-            if named and named not in known:
-                known[named] = KnownNode(NodeFacts(named, {HOSTNAME: named}), given=False)
+        for name in nodes_of(slice_):
+            known.setdefault(name, KnownNode(NodeFacts(name, {HOSTNAME: name}), given=False))
     return known
+
+
+def nodes_of(slice_: ResourceSlice) -> tuple[str, ...]:
+    """The nodes that a slice names, itself or by its devices, each once."""
+    named = (slice_.spec.node_name, *(device.node_name for device in slice_.spec.devices or ()))
+    return tuple(dict.fromkeys(filter(None, named)))
 
 
 def labels_by_node(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[str, Mapping[str, str]]:

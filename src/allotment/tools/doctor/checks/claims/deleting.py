@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import FINALIZER, ResourceClaim
-from allotment.tools.doctor.case import Case, is_finished, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import about, of, remedy, subject
 from allotment.tools.sentences import some
 

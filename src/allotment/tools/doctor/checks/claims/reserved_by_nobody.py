@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from allotment.model.contested import is_set_aside
-from allotment.tools.doctor.case import Case, allocated_at, name_of, results_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.states import allocated_at, name_of, results_of
 from allotment.tools.doctor.wording import about, counted, remedy, subject, told
 
 _PATIENCE = timedelta(minutes=5)

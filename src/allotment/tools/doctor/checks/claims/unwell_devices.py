@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import AllocatedDeviceStatus, ResourceClaim
-from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.wording import about, of, remedy, subject, unique
 from allotment.tools.sentences import some
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Event, Pod
+from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.doctor.wording import about, remedy, subject, unique
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.doctor.case import Case, is_finished, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import our_driver
 from allotment.tools.doctor.objects import Pod
+from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import about, remedy, subject, unique
 from allotment.tools.sentences import some
 

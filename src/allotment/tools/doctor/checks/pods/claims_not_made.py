@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from allotment.model.meta import ObjectKey
-from allotment.tools.doctor.case import Case, is_finished, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Pod
+from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import of, remedy, subject
 
 _REASON: Final = "FailedResourceClaimCreation"

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Lease, Pod
+from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.wording import of, remedy, subject, told
 
 _DEFAULT: Final = "default-scheduler"

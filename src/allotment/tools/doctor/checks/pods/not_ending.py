@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case, is_finished, name_of, results_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.states import is_finished, name_of, results_of
 from allotment.tools.doctor.wording import about, counted, of, remedy, subject, unique
 
 _PATIENCE: Final = timedelta(minutes=5)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import CODES, Refused
-from allotment.tools.doctor.case import Case, name_of
+from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unserved
 from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.wording import remedy, subject
 from allotment.tools.explain import Answer
 

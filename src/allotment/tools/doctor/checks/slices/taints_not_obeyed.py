@@ -8,9 +8,10 @@ from datetime import timedelta
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import rule_applies, tolerates
 from allotment.model.resource import DeviceRequestAllocationResult, DeviceTaint, ResourceClaim
-from allotment.tools.doctor.case import PATIENCE, Case, is_finished, name_of
+from allotment.tools.doctor.case import PATIENCE, Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import of, remedy, subject
 
 
