@@ -8,8 +8,10 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
+from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.extended_requests import shared_out, uses_of
+from tests.unit.engine.objects import device, slice_of
 
 FEATURES = Features(kube="1.36")
 GPU = "example.com/gpu"
@@ -112,10 +114,38 @@ def test_every_container_is_told_where_its_devices_are() -> None:
     assert uses_of(tried, [most, main, more]) == uses
 
 
+def with_plugin(name: str, amount: int) -> Node:
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={GPU: Quantity.of_int(amount)}))
+
+
 def test_a_device_plugin_serves_without_claim() -> None:
-    node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={GPU: Quantity.of_int(4)}))
-    assert plugged([node]) == {GPU}
-    assert asked(pod(container(1)), plugins=plugged([node])) == []
+    assert plugged([with_plugin("n", 4), with_plugin("none", 0)]) == {"n": {GPU}}
+    assert asked(pod(container(1)), plugins=frozenset({GPU})) == []
+
+
+def half_way(*pods: Pod) -> tuple[Answer, ...]:
+    """What is said of pods where one node has a device plugin, and another a driver with one device."""
+    nodes = with_plugin("old", 4), Node(metadata=ObjectMeta(name="new"))
+    return explain([*nodes, class_("gpu", GPU), slice_of(device("d0"), node="new"), *pods], FEATURES).answers
+
+
+def asking(name: str, amount: int, node: str = "") -> Pod:
+    selector = {"kubernetes.io/hostname": node} if node else {}
+    spec = PodSpec(containers=(container(amount),), node_selector=selector)
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns"), spec=spec)
+
+
+def test_a_class_serves_nodes_without_a_device_plugin_whatever_others_have() -> None:
+    first, second = half_way(asking("p", 1), asking("q", 1))
+    assert first.node == "new"
+    assert [given.device for given in first.claims[0].devices] == ["d0"]
+    assert (second.outcome, second.claims) == ("fits", ()), "the other node is left"
+
+
+def test_a_device_plugin_elsewhere_serves_nobody_here() -> None:
+    (answer,) = half_way(asking("p", 2, "new"))
+    assert answer.reasons is not None
+    assert answer.reasons.headline.code == "too-few-devices"
 
 
 def test_without_the_feature_no_class_serves() -> None:

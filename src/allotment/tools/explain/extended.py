@@ -27,11 +27,15 @@ from allotment.tools.explain.extended_requests import is_extended as is_extended
 from allotment.tools.explain.obstacles import told
 
 
-def plugged(nodes: Iterable[Node]) -> frozenset[str]:
-    """Resources that some node's kubelet has from a device plugin."""
-    return frozenset(
-        name for node in nodes for name, amount in node.status.allocatable.items() if "/" in name and amount.sign() > 0
-    )
+def plugged(nodes: Iterable[Node]) -> Mapping[str, frozenset[str]]:
+    """Resources that kubelets have from device plugins, by node."""
+    found = {
+        node.metadata.name: frozenset(
+            name for name, amount in node.status.allocatable.items() if "/" in name and amount.sign() > 0
+        )
+        for node in nodes
+    }
+    return {node: names for node, names in found.items() if names}
 
 
 def extended_claim(

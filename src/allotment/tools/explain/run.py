@@ -32,6 +32,7 @@ from allotment.model.resource import (
 from allotment.placing.devices import DeviceTables
 from allotment.tools.explain.asking import Ask, asked
 from allotment.tools.explain.extended import plugged
+from allotment.tools.explain.extended_requests import asked as extended_resources
 from allotment.tools.explain.input import Input, after, sort
 from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
@@ -130,14 +131,15 @@ class _Run:
         named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
         named += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
         self.used.update(ObjectKey(pod.metadata.namespace, claim) for claim in named if claim)
-        ask = asked(pod, template_of(pod, owner), self.given, self.claims, self.plugins)
+        eligible, out = self._nodes_for(pod)
+        plugins, eligible = self._among(pod, template_of(pod, owner), eligible)
+        ask = asked(pod, template_of(pod, owner), self.given, self.claims, plugins)
         if isinstance(ask, Obstacle):
             reasons = self._mended(pod, ask, template_of(pod, owner))
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         if self.nodes and self._lacks_class(ask):  # Kubernetes looks at no node
             reasons = self._reasons(tuple(ask.pending), ask, list(self.nodes), {}, pod, owner)
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
-        eligible, out = self._nodes_for(pod)
         for claim in ask.before:
             eligible, told_ = self._where_allocated(claim, eligible)
             if told_ is not None:
@@ -153,6 +155,32 @@ class _Run:
             reasons = _with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", Ask([claim]), list(self.nodes), {}, None)
+
+    def _among(self, pod: Pod, where: tuple[str, str], eligible: list[str]) -> tuple[frozenset[str], list[str]]:
+        """What device plugins have of what the pod asks for, and the nodes where they have just that.
+
+        A class serves a resource only on nodes whose own kubelet has none of it. Of several kinds of nodes it is the
+        first on which the pod fits; those with fewest plugins come first, and speak for all if it fits on none.
+        """
+        wanted = frozenset(extended_resources(pod))
+        kinds: dict[frozenset[str], list[str]] = {}
+        for node in eligible:
+            kinds.setdefault(self.plugins.get(node, frozenset()) & wanted, []).append(node)
+        if not kinds:
+            return frozenset[str]().union(*self.plugins.values()) & wanted, eligible
+        ordered = sorted(kinds.items(), key=lambda kind: len(kind[0]))
+        if len(ordered) == 1:
+            return ordered[0]
+        return next((kind for kind in ordered if self._fits_among(pod, where, *kind)), ordered[0])
+
+    def _fits_among(self, pod: Pod, where: tuple[str, str], plugins: frozenset[str], nodes: list[str]) -> bool:
+        ask = asked(pod, where, self.given, self.claims, plugins)
+        if isinstance(ask, Obstacle):
+            return False
+        for claim in ask.before:
+            nodes, _ = self._where_allocated(claim, nodes)
+        pending = tuple(ask.pending)
+        return bool(nodes) and (not pending or self._placed(pending, self.inventory.places_of(nodes)) is not None)
 
     def _lacks_class(self, ask: Ask) -> bool:
         wanted = (request.device_class_name for claim in ask.pending for _, request in places(claim))
@@ -184,10 +212,11 @@ class _Run:
             given, claims = changed, {**changed.claims, **untouched}
         else:
             return ""
-        ask = asked(pod, where, given, claims, self.plugins)
+        plugins, eligible = self._among(pod, where, self._nodes_for(pod)[0])
+        ask = asked(pod, where, given, claims, plugins)
         if isinstance(ask, Obstacle) or ask.before or not ask.pending:
             return ""
-        return self._fitting(given, ask.pending, self._nodes_for(pod)[0])
+        return self._fitting(given, ask.pending, eligible)
 
     def _claim_fitting(self, key: ObjectKey, change: Change) -> str:
         """The node that a claim would get after a change; empty if none."""
