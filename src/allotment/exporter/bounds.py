@@ -27,7 +27,7 @@ def label(text: str) -> str:
 
 
 def bounded(families: Iterable[Family], most: int) -> tuple[Family, ...]:
-    """At most so many series of each metric, the first ones; and how many of which are left out."""
+    """The first ``most`` series of each metric, and how many of each metric are dropped."""
     kept: list[Family] = []
     dropped: list[Sample] = []
     for family in families:

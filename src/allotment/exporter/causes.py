@@ -1,7 +1,7 @@
 """Why pods wait: the codes of ``allot explain``, found for one pod of each kind.
 
-Pods that ask alike in one namespace (replicas) wait for one cause, so that one of them is asked about. They are
-tried in the order of the queue: what one would get the next cannot have, as in ``allot explain``.
+Pods of one namespace that ask for the same (replicas) wait for the same cause, so only one of them is tried. They are
+tried in the order of the queue: what one would get, the next cannot have, as in ``allot explain``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def examine(cluster: Iterable[Object], pods: Sequence[Pod], features: Features) 
     """
     asked = [pod for pod in pods if not pod.spec.scheduling_gates]
     named = {key for pod in asked for key in claims_of(pod)}
-    # Claims that wait for others than these pods would be tried, too, each alone.
+    # Claims that wait for other pods are left out: each would be tried, too, by itself.
     there = (
         value
         for value in cluster

@@ -16,7 +16,7 @@ NO_CLASS: Final = ""
 
 
 class Classes:
-    """Which DeviceClasses select a device; selectors are compiled once."""
+    """The selectors of all classes, compiled once."""
 
     def __init__(self, classes: Iterable[DeviceClass], features: Features) -> None:
         self._selectors: dict[str, tuple[Selector, ...]] = {}
@@ -25,7 +25,7 @@ class Classes:
             try:
                 self._selectors[one.metadata.name] = tuple(compile_selector(text, features) for text in texts)
             except CompileError:
-                continue  # of an API server that knew more; nothing can be said of it
+                continue  # a newer API server has accepted it; nothing can be said of it
 
     def of(self, records: Sequence[Record]) -> list[list[str]]:
         """The classes of each device. One on which a selector fails is not selected."""

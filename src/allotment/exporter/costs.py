@@ -1,4 +1,4 @@
-"""What nodes cost, who has which part of that, and what nobody has. A price that is not known is counted as unknown."""
+"""What nodes cost, who holds which part of that, and what is idle. A price that is not known is counted as unknown."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def held(
                     having[holder] = having.get(holder, 0.0) + part * fraction
     found: dict[Holder, float] = {}
     for having in by_piece.values():
-        # What is larger than the whole is the whole: counters may be used up unevenly, and shares be a matter of time.
+        # Together they have the whole at most, though shares in time and unevenly used counters may add up to more.
         whole = max(sum(having.values()), 1.0) * share.pieces
         for holder, part in having.items():
             found[holder] = found.get(holder, 0.0) + part / whole

@@ -1,7 +1,7 @@
-"""The exporter as a program: it follows the cluster, makes values when something has changed, and hands them out.
+"""The exporter as a program: it follows the cluster, makes new values when something has changed, and serves them.
 
-Values are made at most every few seconds, whoever asks how often: a scrape reads what is ready. Why pods wait is found
-on a thread of its own, a limited number of kinds of pods each time.
+Values are made every few seconds at most, however often somebody asks: a scrape reads what is ready. Why pods wait is
+found on a thread of its own, for a limited number of kinds of pods at a time.
 """
 
 from __future__ import annotations

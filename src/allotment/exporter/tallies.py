@@ -1,4 +1,4 @@
-"""The tallies of all nodes, of which those are made anew that something happened to."""
+"""The tallies of all nodes; only those of nodes that something happened to are made anew."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 
 class NodeRef(NamedTuple):
-    """So much of a node as the autoscaler shows of it. One that never came is named as its instance's id."""
+    """What the autoscaler shows of a node. A node that never came is named by its instance's id."""
 
     provider_id: str
     name: str
@@ -61,7 +61,7 @@ class Options(NamedTuple):
 
 
 class TemplateNode(NamedTuple):
-    """A node of a group that is not there yet, and the ResourceSlices that its drivers will publish."""
+    """The next node of a group, which is not there yet, and the ResourceSlices that its drivers will publish."""
 
     node: Tree
     slices: tuple[Tree, ...] = ()

@@ -1,10 +1,10 @@
-"""What a call can end with instead of an answer; each kind is one gRPC status, by which the autoscaler goes."""
+"""How a call can fail: each class is one gRPC status, by which the autoscaler decides what to do."""
 
 from __future__ import annotations
 
 
 class CallFailed(Exception):
-    """A call has no answer; the text is what the autoscaler logs and tells in its events."""
+    """A call failed; the text is what the autoscaler logs and writes in its events."""
 
 
 class NotFound(CallFailed):
@@ -16,7 +16,7 @@ class InvalidArgument(CallFailed):
 
 
 class NotNow(CallFailed):
-    """It could be done at another time: a node that was to be taken back as an order is there already."""
+    """It cannot be done now: the order that was to be taken back is a node already."""
 
 
 class OutOfResources(CallFailed):

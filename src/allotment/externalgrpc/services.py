@@ -1,4 +1,4 @@
-"""Both services: each method reads its message, asks the value behind it, and tells the answer or the right status."""
+"""Both services: each method decodes its request, asks the value behind it, and answers, or fails with its status."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ VERSIONS: Final = (V1, V1BETA1)
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
 
-#: The health service's full name and what is listed for it: its package has no longer one.
+#: The health service's full name, which is also what plugins list for it: its package has no longer name.
 HEALTH: Final = "v1alpha1.DRAResourceHealth"
 WATCH: Final = "NodeWatchResources"
 

@@ -127,7 +127,7 @@ class Registry:
         closing.add_done_callback(self._closing.discard)
 
     def _sync(self, driver: str) -> None:
-        """Tell if another instance is the one to be used."""
+        """Say so if another instance is now the one to use."""
         connected = [instance for instance in self._instances.get(driver, ()) if instance.connected]
         usable = connected[-1] if connected else None
         if usable is self._usable.get(driver):

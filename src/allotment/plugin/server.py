@@ -182,7 +182,7 @@ def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered
             on_registered(status.plugin_registered, status.error)
         except Exception:
             # To a kubelet a failure here means that the driver does not want to be registered.
-            log.exception("What the kubelet said of the registration could not be made use of")
+            log.exception("The kubelet's answer to the registration could not be handled")
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {

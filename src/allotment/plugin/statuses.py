@@ -26,7 +26,7 @@ def failed(error: grpc.aio.AioRpcError, endpoint: Path) -> CallFailed:
 
 
 def garbled(error: Garbled) -> CallFailed:
-    """An answer that cannot be read, as grpc-go has it."""
+    """An answer that cannot be read, in grpc-go's words."""
     return CallFailed(f"rpc error: code = Internal desc = {error}")
 
 

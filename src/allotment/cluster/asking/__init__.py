@@ -1,1 +1,1 @@
-"""What a cluster is asked once: what it serves, which release and gates it has, who may do what, what it holds."""
+"""What a cluster is asked once: what it serves, its release and gates, who may do what, and which objects it has."""

@@ -39,7 +39,7 @@ OnAnswer = Callable[[str, int, float], None]
 #: Why nothing may be written now; empty while it may.
 Barred = Callable[[], str]
 
-#: How often a server may say "later", as client-go has it, and for how long in all.
+#: How often a server may say "later", as in client-go, and for how long in all.
 _LATER = 10
 _LATER_SECONDS = 120.0
 #: One "later" is no longer than this.
@@ -53,11 +53,11 @@ _FAREWELL_SECONDS = 0.1
 
 #: Methods that change nothing.
 _READ: Final = ("GET",)
-#: What an error on the way can be: also of the system, of time, and of a URL that is none.
+#: What can go wrong on the way: errors of the library and the system, timeouts, a malformed URL.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
-#: Of these nothing reached the server.
+#: Errors after which nothing has reached the server.
 _NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)
-#: Of these nobody knows whether it was done.
+#: Errors after which nobody knows whether the request was carried out.
 _BROKEN_OFF: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 _HOPELESS: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)
 _LOST_ITS_SERVER: Final = (502, 503, 504)
@@ -148,7 +148,7 @@ class Connection:
             raise self._unreachable(question, error) from _cause(error)
 
     async def _answered(self, question: Question, tries: _Tries) -> aiohttp.ClientResponse:
-        """An answer that is none of refusal; whoever gets it releases it."""
+        """An answer that is no refusal; whoever gets it releases it."""
         renewed = False
         while True:
             try:
@@ -251,8 +251,7 @@ class _Tries:
 
 
 def _leave(response: aiohttp.ClientResponse) -> None:
-    """Give the connection back, or end it where something is still to come, at once: the farewell of TLS takes as long
-    as the server likes."""
+    """Give the connection back; one with more to come is cut off: a TLS goodbye takes as long as the server likes."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()

@@ -31,7 +31,7 @@ class _File:
         self._read = 0.0
 
     def content(self) -> bytes:
-        """What is in it, as of a minute ago at most. Raises NoCredentials."""
+        """What is in it, at most a minute old. Raises NoCredentials."""
         now = time.monotonic()
         if not self._content or now - self._read > _REREAD_SECONDS:
             try:

@@ -1,4 +1,4 @@
-"""JSON as the API server has it, byte for byte, where it does not know what the JSON means.
+"""JSON byte for byte as the API server stores it, where the server does not know what the JSON means.
 
 Parameters for drivers are kept as the bytes that came, and an update may not change those of a claim: not a space, not
 the order of keys, not how a character is escaped. An answer in JSON does not show them: it is written without spaces.
