@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 from allotment.cli import kubectl_plugin
@@ -19,6 +20,7 @@ EXIT_BAD_INPUT: Final = 2
 _CHOICE: Final = re.compile(r"argument (?P<name>\S+): invalid choice: '(?P<found>.*)' \(choose from (?P<choices>.*)\)")
 _VALUE: Final = re.compile(r"argument (?P<name>\S+): invalid (?P<type>\w+) value: (?P<found>.*)")
 _MISSING: Final = re.compile(r"argument (?P<name>\S+): expected (one|at least one) argument")
+_NEGATIVE: Final = re.compile(r"-[.\d]")
 _TYPES: Final = {"int": "a whole number", "float": "a number"}
 
 
@@ -34,6 +36,10 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """argparse, with suggestions for misspelt words."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Help keeps the lines of descriptions, unless another ``formatter_class`` is named."""
+        super().__init__(*arguments, **{"formatter_class": Help, **options})
 
     def format_help(self) -> str:
         """Help, for the name under which this was called."""
@@ -59,7 +65,7 @@ class Parser(argparse.ArgumentParser):
             wanted = _TYPES.get(found["type"], found["type"])
             message = f"{_last(found['name'])}: wanted {wanted}, found {found['found']}"
         elif found := _MISSING.fullmatch(message):
-            message = f"{_last(found['name'])}: wanted a value after it, found none"
+            message = f"{_last(found['name'])}: {self._not_wanted(found['name'].split('/'))}"
         self.refuse(message, hint)
 
     def unknown(self, words: Sequence[str]) -> NoReturn:
@@ -83,6 +89,16 @@ class Parser(argparse.ArgumentParser):
             if word in commands:
                 return commands[word].of_words(words[list(words).index(word) + 1 :])
         return self
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """argparse's; what was given is kept for whoever must say what was found."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._given, namespace)
+
+    def _not_wanted(self, option: Sequence[str]) -> str:
+        """What stands behind an option that wants a value: argparse takes what begins with ``-`` for an option."""
+        behind = [after for one, after in pairwise(self._given) if one in option and _NEGATIVE.match(after)]
+        return f"wanted nothing below zero, found {behind[0]}" if behind else "wanted a value after it, found none"
 
     def _commands(self) -> dict[str, Parser]:
         for action in self._actions:

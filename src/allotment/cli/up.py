@@ -227,7 +227,7 @@ def mistakes(name: str) -> Iterator[None]:
     except NoRuntime as error:
         raise Mistake(str(error), "apt-get install crun, or take --runtime process") from None
     except OSError as error:
-        if error.filename is not None:
-            raise  # told with the name of the file
+        if error.filename is not None or isinstance(error, BrokenPipeError):
+            raise  # told with the name of the file; or whoever read the screen has gone
         busy = "give another --port; without --port the lab takes one that is free"
         raise Mistake(error.strerror or str(error), busy if error.errno == errno.EADDRINUSE else "") from None

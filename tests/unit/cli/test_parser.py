@@ -28,6 +28,7 @@ from allotment.cli.main import main
         ),
         (["plan", "app.yaml", "--seconds", "long"], "--seconds: wanted a number, found 'long'", "allot plan --help"),
         (["plan", "app.yaml", "--budget"], "--budget: wanted a value after it, found none", "allot plan --help"),
+        (["run", "scheduler", "--settle", "-3s"], "--settle: wanted nothing below zero, found -3s", "scheduler --help"),
         (
             ["plan", "-o", "jsno"],
             "--output: wanted one of wide, json, yaml, machines, nodeclaims, found 'jsno'",
