@@ -102,11 +102,12 @@ async def play(ground: Ground, account: Account) -> None:
                 fake.none_of.clear()
                 await until(partial(is_on, f"small-{mark}"))
             await until(partial(are_left, 0))
-            # Two that share a machine; one goes, and what is left can be had for less.
-            async with there(admin, *wants(f"moves-{mark}")):
+            # Two that share a machine; the one it was bought for goes, and what is left can be had for less.
+            async with contextlib.AsyncExitStack() as last:
                 async with there(admin, *wants(f"big-{mark}", 3)):
-                    await until(partial(is_on, f"moves-{mark}"))
                     await until(partial(is_on, f"big-{mark}"))
+                    await last.enter_async_context(there(admin, *wants(f"moves-{mark}")))
+                    await until(partial(is_on, f"moves-{mark}"))
                 await until(partial(is_gone, f"moves-{mark}"))
             async with there(admin, *wants(f"mig-{mark}", deviceClassName="mig.nvidia.com")):
                 await until(partial(is_on, f"mig-{mark}"))
