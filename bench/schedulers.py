@@ -26,7 +26,7 @@ _ROUNDS: Final = 3
 
 
 class Run(NamedTuple):
-    """What one scheduler did; ``cpu`` is its seconds of processor per pod."""
+    """What one scheduler did; ``cpu`` is its seconds of processor per pod, from when it was ready."""
 
     bound: Bound
     cpu: float
@@ -46,8 +46,9 @@ def run(paths: dict[str, str], scale: Scale, *, ours: bool) -> Run:
             plane.start("our-scheduler", command=command)
             plane.await_("our-scheduler", lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
         name = "our-scheduler" if ours else "kube-scheduler"
+        began = plane.cpu_seconds(name)
         bound = runner.run(binding(plane.server, scale))
-        return Run(bound, plane.cpu_seconds(name) / scale.pods)
+        return Run(bound, (plane.cpu_seconds(name) - began) / scale.pods)
 
 
 def _answers(url: str) -> bool:
