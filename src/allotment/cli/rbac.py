@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
 from itertools import groupby
 from textwrap import wrap
 from typing import Any, Final, NamedTuple
@@ -110,6 +111,7 @@ class _Found(NamedTuple):
 def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespace: str) -> int:
     from allotment.cluster.asking import permitted
     from allotment.cluster.asking.discovery import discover
+    from allotment.cluster.errors import StatusError
     from allotment.cluster.remote.http import HttpClient
 
     user = arguments.user
@@ -121,7 +123,15 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
         found = []
         for part in parts:
             needed = permitted.served(discovery, asks(part, namespace))
-            found.append(_Found(part.name, len(needed), await permitted.missing(client, needed, user)))
+            try:
+                lacking = await permitted.missing(client, needed, user)
+            except StatusError as error:
+                if user and error.code == HTTPStatus.FORBIDDEN:
+                    raise Mistake(
+                        f"you may not ask what {user} may do", "an administrator asks; without --as it is about you"
+                    ) from None
+                raise
+            found.append(_Found(part.name, len(needed), lacking))
         return user or await permitted.who(client), found
 
     name, found = on_cluster(arguments, asked)

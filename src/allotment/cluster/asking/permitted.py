@@ -36,7 +36,10 @@ async def missing(client: Client, asked: Iterable[Ask], user: str = "") -> list[
             answer = await client.create(resource, review)
         return bool((answer.get("status") or {}).get("allowed"))
 
-    answers = await asyncio.gather(*map(allowed, asked))
+    answers = await asyncio.gather(*map(allowed, asked), return_exceptions=True)  # none outlives the client
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
     return [ask for ask, yes in zip(asked, answers, strict=True) if not yes]
 
 
