@@ -128,7 +128,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
             except StatusError as error:
                 if user and error.code == HTTPStatus.FORBIDDEN:
                     raise Mistake(
-                        f"you may not ask what {user} may do", "an administrator asks; without --as it is about you"
+                        f"you may not ask what {user!r} may do", "an administrator asks; without --as it is about you"
                     ) from None
                 raise
             found.append(_Found(part.name, len(needed), lacking))
