@@ -22,7 +22,6 @@ from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
@@ -96,7 +95,7 @@ def _explained(inputs: Inputs, arguments: Namespace, by_name: bool = True) -> Ex
 def _write(screen: Screen, explanation: Explanation, output: str | None) -> None:
     if output in ("json", "yaml"):
         data = {"fits": explanation.fits, **fields(explanation)}
-        screen.out.write(to_json(data) + "\n" if output == "json" else to_yaml([data]))
+        screen.data(data, output)
     elif not explanation.answers:
         told = [f"note: {note}" for note in explanation.notes]
         for text in told or ["No pod waits for a node, and no claim for devices."]:

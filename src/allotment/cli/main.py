@@ -33,7 +33,7 @@ from allotment.cli.arguments.rbac import add_rbac
 from allotment.cli.arguments.replay import add_replay
 from allotment.cli.arguments.run import add_run
 from allotment.cli.arguments.vocabulary import add_vocabulary
-from allotment.cli.parser import EXIT_BAD_INPUT, Help, Parser
+from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -129,6 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The arguments read; names and files may follow options: ``get pods -n shop web-0``."""
     parser = _parser()
+    parsed: argparse.Namespace
     parsed, rest = parser.parse_known_args(arguments)
     several = next((name for name in ("objects", "paths", "patterns") if hasattr(parsed, name)), "")
     if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
@@ -161,11 +162,11 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG, formatter_class=Help)
+    parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
     parser.add_argument("--version", action="version", version=_version())
     parser.set_defaults(help_of=parser, incomplete=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     for add in _COMMANDS:
         add(commands)

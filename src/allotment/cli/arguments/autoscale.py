@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
 from allotment.cli.arguments.plan import NODE_CLASS, add_limits
 
 PROVIDERS: Final = ("simulated", "karpenter")
@@ -45,7 +45,6 @@ def add_autoscale(commands: Commands) -> None:
     """``autoscale``."""
     parser = commands.add_parser(
         "autoscale", help="machines for what waits in a cluster, and back again", description=_AUTOSCALE, epilog=_MORE,
-        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(run=lazy("autoscale"))
     add_way(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.options import Commands, add_output, add_release_unasked, lazy
 
 EXPORTS: Final = ("karpenter", "cluster-autoscaler", "kwok")
 
@@ -29,7 +29,7 @@ def add_catalog(commands: Commands) -> None:
     """``catalog`` and what it does."""
     catalog = commands.add_parser(
         "catalog", help="instance types of clouds: prices, and what they will publish",
-        description=_CATALOG, formatter_class=RAW,
+        description=_CATALOG,
     )  # fmt: skip
     catalog.set_defaults(instead_of_commands="allot catalog list {}")
     inner = catalog.add_subparsers(title="commands", metavar="COMMAND")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_output, add_target, lazy
+from allotment.cli.arguments.options import Commands, add_output, add_target, lazy
 
 FAIL_ON: Final = ("error", "warning", "note", "never")
 FORMATS: Final = ("text", "concise", "json", "sarif", "github")
@@ -39,7 +39,6 @@ def add_check(commands: Commands) -> None:
     """``check`` and ``rule``."""
     check = commands.add_parser(
         "check", help="what is wrong with manifests, and mend it", description=_CHECK, epilog=_CHECK_MORE,
-        formatter_class=RAW,
     )  # fmt: skip
     check.add_argument("paths", nargs="*", metavar="FILE", help="files, folders, - for standard input (default: .)")
     check.set_defaults(run=lazy("check"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.cli.arguments.autoscale import PROVIDERS, add_cloud, add_karpenter
-from allotment.cli.arguments.options import RAW, Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 #: Where both listen unless told otherwise.
@@ -41,7 +41,7 @@ def add_cluster_autoscaler(commands: Commands) -> None:
     """``cluster-autoscaler``."""
     parser = commands.add_parser(
         "cluster-autoscaler", help="serve Kubernetes' cluster-autoscaler: machines, and which to choose",
-        description=_ABOUT, epilog=_MORE, formatter_class=RAW,
+        description=_ABOUT, epilog=_MORE,
     )  # fmt: skip
     parser.set_defaults(run=lazy("cluster_autoscaler"), namespace="kube-system")
     add_way(parser)

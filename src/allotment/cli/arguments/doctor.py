@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_gates, add_output, add_release, add_way, lazy
 
 _DOCTOR: Final = """\
 What is wrong with a cluster's devices, drivers, claims and the pods that wait
@@ -28,7 +28,6 @@ def add_doctor(commands: Commands) -> None:
     """``doctor``."""
     parser = commands.add_parser(
         "doctor", help="what is wrong with a cluster's devices, drivers and claims", description=_DOCTOR, epilog=_MORE,
-        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(
         run=lazy("doctor"), missing="no cluster is given",

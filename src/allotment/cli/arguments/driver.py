@@ -14,21 +14,25 @@ _SIMULATE = (
     "hardware to simulate on a machine without, as --fleet has it: 8xa100-40gb/dynamic-mig; real kubelets take it"
 )
 
-_TOUCHES = "It uses devices that no claim has, by claims in a namespace of its own, and leaves nothing behind."
+_VERIFY_MORE = """\
+Drive any driver as a kubelet would, and print what it does right and wrong. It
+uses devices that no claim has, by claims in a namespace of its own, and leaves
+nothing behind.
+"""
 
 
 def add_driver(commands: Commands) -> None:
     """``run`` and ``verify``."""
     driver = commands.add_parser("driver", help="DRA drivers: run one of ours on a node, verify any")
     driver.set_defaults(help_of=driver, incomplete=True)
-    inner = driver.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(driver))
+    inner = driver.add_subparsers(title="commands", metavar="COMMAND")
 
-    run = inner.add_parser("run", help=_RUN, description=f"{_RUN[0].upper()}{_RUN[1:]}.")
+    run = inner.add_parser("run", help=_RUN)
     add_node(run)
     add_way(run)
     run.set_defaults(run=lazy("driver", "run_driver"))
 
-    verify = inner.add_parser("verify", help=_VERIFY, description=f"{_VERIFY[0].upper()}{_VERIFY[1:]}. {_TOUCHES}")
+    verify = inner.add_parser("verify", help=_VERIFY, description=_VERIFY_MORE)
     verify.add_argument("socket", metavar="SOCKET", help="either of its sockets: NAME-reg.sock or dra.sock")
     verify.add_argument("--command", metavar="WORDS", help="start the driver so, to restart and kill it as well")
     verify.add_argument("--node", metavar="NAME", help="the node it runs on (default: that of its slices)")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from allotment.cli.arguments.options import Commands, add_output, lazy
-from allotment.cli.parser import Parser
 
 
 def add_examples(commands: Commands) -> None:
     """``examples``, what it does, and ``demo``."""
     examples = commands.add_parser("examples", help="packaged example manifests")
     examples.set_defaults(help_of=examples, incomplete=True)
-    inner = examples.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    inner = examples.add_subparsers(title="commands", metavar="COMMAND")
     known = inner.add_parser("list", help="name and purpose of each")
     add_output(known, ("json", "yaml"))
     known.set_defaults(run=lazy("examples", "run_list"))

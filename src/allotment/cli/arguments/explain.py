@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Final
 
 from allotment.cli.arguments.options import Commands, add_inputs, add_output, lazy
@@ -41,10 +40,8 @@ _OTHERWISE: Final = (
 
 def add_explain(commands: Commands) -> None:
     """``explain`` and ``free``."""
-    raw = argparse.RawDescriptionHelpFormatter
     explain = commands.add_parser(
         "explain", help="which devices a pod or claim gets, or why it gets none", description=_EXPLAIN, epilog=_MORE,
-        formatter_class=raw,
     )  # fmt: skip
     explain.add_argument(
         "object", nargs="*", metavar="POD|CLAIM", help="only this one: name, pod/name, claim/name, deploy/name …"
@@ -56,7 +53,6 @@ def add_explain(commands: Commands) -> None:
 
     free = commands.add_parser(
         "free", help="devices by node: free, used by whom, tainted, left to share", description=_FREE,
-        formatter_class=raw,
     )  # fmt: skip
     add_inputs(free)
     free.set_defaults(run=lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from allotment.cli.arguments.options import Commands, add_output, add_release_unasked, lazy
-from allotment.cli.parser import Parser
 
 
 def add_fleet(commands: Commands) -> None:
     """``fleet`` and what it does."""
     fleet = commands.add_parser("fleet", help="known hardware, and the ResourceSlices that it publishes")
     fleet.set_defaults(help_of=fleet, incomplete=True)
-    inner = fleet.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    inner = fleet.add_subparsers(title="commands", metavar="COMMAND")
 
     known = inner.add_parser("list", help="servers and accelerators")
     add_output(known, ("wide", "json", "yaml"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_inputs, add_output, lazy
+from allotment.cli.arguments.options import Commands, add_inputs, add_output, lazy
 
 _METRICS: Final = """\
 The metrics of devices, claims and pods as `allot run exporter` serves them:
@@ -25,12 +25,12 @@ def add_metrics(commands: Commands) -> None:
     """``metrics`` and its commands."""
     metrics = commands.add_parser(
         "metrics", help="devices, claims, waits and costs as Prometheus reads them; dashboards, alerts",
-        description=_METRICS, formatter_class=RAW,
+        description=_METRICS,
     )  # fmt: skip
     add_inputs(metrics)
     add_options(metrics)
     metrics.set_defaults(run=lazy("metrics"))
-    inner = metrics.add_subparsers(title="commands", metavar="COMMAND", parser_class=type(metrics))
+    inner = metrics.add_subparsers(title="commands", metavar="COMMAND")
 
     known = inner.add_parser("list", help="name, labels, what it says and what bounds its series")
     add_output(known, ("wide", "json", "yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_target, lazy
+from allotment.cli.arguments.options import Commands, add_target, lazy
 
 WAYS: Final = ("auto", "class", "claims")
 SAME: Final = ("pcieRoot", "numaNode")
@@ -34,7 +34,6 @@ def add_migrate(commands: Commands) -> None:
     """``migrate``."""
     migrate = commands.add_parser(
         "migrate", help="from device plugins to claims: decisions and manifests", description=_MIGRATE, epilog=_MORE,
-        formatter_class=RAW,
     )  # fmt: skip
     migrate.add_argument("paths", nargs="+", metavar="FILE", help="files, folders, - for standard input")
     migrate.set_defaults(run=lazy("migrate"))

@@ -14,9 +14,6 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 #: Generic to the type checker only.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-#: Help that keeps its lines.
-RAW = argparse.RawDescriptionHelpFormatter
-
 _CONTEXT = "which cluster (default: that of a lab, if there is one, else the current context)"
 _FLEET = "[NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 

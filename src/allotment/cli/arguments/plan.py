@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_gates, add_output, add_release, add_way, lazy
 
 FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
@@ -57,7 +57,6 @@ def add_plan(commands: Commands) -> None:
     """``plan``."""
     plan = commands.add_parser(
         "plan", help="the cheapest machines for what waits, and why no others", description=_PLAN, epilog=_MORE,
-        formatter_class=RAW,
     )  # fmt: skip
     plan.add_argument("paths", nargs="*", metavar="FILE", help="manifests to plan for: files, folders, -")
     plan.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, add_output, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_output, add_way, lazy
 
 _RBAC: Final = """\
 The permissions that a part of Allotment needs, and nothing more, as manifests
@@ -28,7 +28,6 @@ def add_rbac(commands: Commands) -> None:
     """``rbac``."""
     parser = commands.add_parser(
         "rbac", help="the permissions that each part needs, as manifests; whether you have them", description=_RBAC,
-        formatter_class=RAW,
     )  # fmt: skip
     parser.set_defaults(run=lazy("rbac"))
     parser.add_argument("parts", nargs="*", metavar="PART", help="reader (what is meant without), scheduler, driver, …")

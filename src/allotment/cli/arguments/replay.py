@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import RAW, Commands, lazy
+from allotment.cli.arguments.options import Commands, lazy
 
 _REPLAY: Final = """\
 A trace of pods, placed one by one on a list of nodes under several policies:
@@ -34,7 +34,7 @@ def add_replay(commands: Commands) -> None:
     """``replay``."""
     replay = commands.add_parser(
         "replay", help="a workload trace on a list of nodes, under several policies", description=_REPLAY,
-        epilog=_MORE, formatter_class=RAW,
+        epilog=_MORE,
     )  # fmt: skip
     replay.add_argument("trace", metavar="TRACE", help="the pods (CSV), or `sample`")
     replay.add_argument("--nodes", metavar="FILE", help="the nodes (CSV)")

@@ -9,7 +9,6 @@ from allotment.cli.arguments.autoscale import add_scaling
 from allotment.cli.arguments.driver import add_node
 from allotment.cli.arguments.metrics import add_options
 from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
-from allotment.cli.parser import Help
 
 _RUN: Final = """\
 Allotment's parts as components of a cluster: with probes, metrics, leader
@@ -47,12 +46,11 @@ def add_run(commands: Commands) -> None:
     """``run`` and all components."""
     run = commands.add_parser(
         "run", help="scheduler, controllers, driver: parts of ours in a cluster", description=_RUN,
-        formatter_class=Help,
     )  # fmt: skip
     run.set_defaults(help_of=run, incomplete=True)
-    inner = run.add_subparsers(title="components", metavar="COMPONENT", parser_class=type(run))
+    inner = run.add_subparsers(title="components", metavar="COMPONENT")
     for name, summary in _SUMMARIES.items():
-        parser = inner.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        parser = inner.add_parser(name, help=summary)
         parser.set_defaults(run=lazy("run"), component=name)
         if name == "scheduler":
             parser.add_argument(

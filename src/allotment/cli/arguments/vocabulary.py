@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cli.arguments.options import RAW, Commands, add_output, lazy
+from allotment.cli.arguments.options import Commands, add_output, lazy
 
 _VOCABULARY = """\
 The words of DRA drivers: attributes, capacities, DeviceClasses, feature gates,
@@ -33,7 +33,7 @@ def add_vocabulary(commands: Commands) -> None:
     """``vocabulary`` and ``schema``."""
     words = commands.add_parser(
         "vocabulary", help="the words of drivers: attributes, capacities, classes, …",
-        description=_VOCABULARY, formatter_class=RAW,
+        description=_VOCABULARY,
     )  # fmt: skip
     words.add_argument("driver", nargs="?", metavar="DRIVER|VENDOR", help="gpu.nvidia.com, nvidia, amd, intel, …")
     words.add_argument("name", nargs="?", metavar="NAME", help="only what has this in its name")
@@ -43,7 +43,7 @@ def add_vocabulary(commands: Commands) -> None:
 
     schema = commands.add_parser(
         "schema", help="JSON Schema of claims and classes, for editors",
-        description=_SCHEMA, formatter_class=RAW,
+        description=_SCHEMA,
     )  # fmt: skip
     schema.add_argument("kinds", nargs="*", metavar="KIND", help="only these: ResourceClaim, DeviceClass, Pod, …")
     schema.add_argument(
