@@ -195,7 +195,7 @@ _MACHINES: Final = (
 
 _AUTOSCALER: Final = Part(
     "autoscaler",
-    "buys machines through Karpenter, and gives them back",
+    "buys machines through Karpenter, gives them back",
     (
         Rule(_CORE, ("pods", "nodes", "namespaces"), _FOLLOW, "what waits, and what there is"),
         Rule(_CORE, ("persistentvolumes", "persistentvolumeclaims"), _FOLLOW, "volumes that keep a pod in a zone"),
