@@ -281,6 +281,16 @@ def test_a_class_that_is_missing_comes_before_nodes_that_will_not_do(reference: 
     assert codes(explanation) == ["class-missing"]
 
 
+def test_an_error_on_a_node_that_another_claim_does_not_reach_ends_the_attempt_too() -> None:
+    """Kubernetes tries to allocate on every node that the pod may go to, wherever its other claims are."""
+    all_ = claim("all").replace("deviceClassName: gpu", "deviceClassName: gpu, allocationMode: All")
+    broken = slice_("n1", 1).replace("resourceSliceCount: 1", "resourceSliceCount: 2")
+    both = pod("p", "resourceClaimName: shared\n  - {name: d, resourceClaimName: all}")
+    shared = claim("shared", ALLOCATED.replace("n1", "n2") + ELSEWHERE)
+    assert codes(told(CLASS, slice_("n1", 1), slice_("n2", 2), shared, all_, both)) != ["all-pool-updating"]
+    assert codes(told(CLASS, broken, slice_("n2", 2), shared, all_, both)) == ["all-pool-updating"]
+
+
 @pytest.mark.parametrize(("count", "code"), [(255, "fits"), (256, "claim-in-use")])
 def test_a_claim_has_at_most_256_consumers(count: int, code: str) -> None:
     reserved = "".join(f"  - {{resource: pods, name: p{i}, uid: u{i}}}\n" for i in range(count))

@@ -140,6 +140,9 @@ class _Run:
         if self.nodes and self._lacks_class(ask):  # Kubernetes looks at no node
             reasons = self._reasons(tuple(ask.pending), ask, list(self.nodes), {}, pod, owner)
             return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
+        if ask.before and self._stops(ask, eligible):
+            reasons = self._reasons(tuple(ask.pending), ask, eligible, out, pod, owner)
+            return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         for claim in ask.before:
             eligible, told_ = self._where_allocated(claim, eligible)
             if told_ is not None:
@@ -155,6 +158,11 @@ class _Run:
             reasons = _with_first(refused.reasons, tried)
             return Answer(kind="ResourceClaim", name=str(key), outcome="refused", reasons=reasons)
         return self._place("ResourceClaim", str(key), "", Ask([claim]), list(self.nodes), {}, None)
+
+    def _stops(self, ask: Ask, eligible: list[str]) -> bool:
+        """Whether Kubernetes gives up for an error on a node, be it one that other claims of the pod do not reach."""
+        pending = tuple(ask.pending)
+        return bool(pending and self.tables.of(pending).stops & self.inventory.places_of(eligible))
 
     def _among(self, pod: Pod, where: tuple[str, str], eligible: list[str]) -> tuple[frozenset[str], list[str]]:
         """What device plugins have of what the pod asks for, and the nodes where they have just that.
