@@ -4,7 +4,8 @@ Whatever an API server stores and a scheduler decides on may come: several drive
 partitions, shares, taints, constraints, alternatives, selectors that fail while they run. Devices of one driver are
 alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one request
 that must differ from others, too; attributes that are lists; counters where a taint or a constraint refuses a device;
-counter sets of two drivers with the same names.
+pools of two drivers with the same name (it mixes up their counters); a pod that has a device plugin's resource and a
+claim (it is told that "nil or empty request mappings" keep it from being bound).
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class _Drawing:
         self.whole = random.random() < 0.5  # every device publishes everything, so that selectors do not fail
         self.nodes = [f"{name}-n{number}" for number in range(random.randint(2, 6))]
         self.extended = random.random() < 0.2
+        self.plugged = self.extended and random.random() < 0.4  # some nodes have device plugins for the same
+        self.crowded = random.random() < 0.3  # many pods that want little of a few nodes
+        if self.crowded:
+            self.nodes = self.nodes[: random.randint(1, 3)]
 
     def world(self) -> World:
         namespace = PRIVILEGED if self.chance(0.1) else NAMESPACE
@@ -71,7 +76,7 @@ class _Drawing:
         for number in range(self.random.randint(1, 3)):
             cluster.append(self.claim_object("ResourceClaimTemplate", f"{self.name}-own{number}", namespace))
         claims = [one for one in cluster if one["kind"].startswith("ResourceClaim")]
-        count = self.random.randint(2, 6)
+        count = self.random.randint(6, 10) if self.crowded else self.random.randint(2, 6)
         return World(cluster, [self.pod(f"{self.name}-p{number}", namespace, claims) for number in range(count)])
 
     # --- the cluster -----------------------------------------------------------------------------------------------
@@ -84,6 +89,8 @@ class _Drawing:
             "pods": self.random.choice(["2", "110", "110"]),
         }
         taints = [{"key": "example.com/ours", "effect": "NoSchedule"}] if self.chance(0.1) else []
+        if self.plugged and self.chance(0.4):
+            amounts[f"example.com/{self.random.choice(self.classes[1:])}"] = self.random.choice(["0", "1", "2"])
         tree: Tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
                       "spec": {"taints": taints}, "status": {"allocatable": amounts, "capacity": amounts}}  # fmt: skip
         if self.chance(0.05):
@@ -141,8 +148,8 @@ class _Drawing:
         return [
             {"apiVersion": _GROUP, "kind": "ResourceSlice",
              "metadata": {"name": f"{name}-{driver.partition('.')[0]}-{suffix}"},
-             "spec": {"driver": driver, "pool": {"name": f"{name}-{driver[:3]}", "generation": at, "resourceSliceCount": of},
-                      **reach, **spec}}
+             "spec": {"driver": driver, **reach, **spec,
+                      "pool": {"name": f"{name}-{driver[:3]}", "generation": at, "resourceSliceCount": of}}}
             for suffix, at, of, spec in slices
         ]  # fmt: skip
 
@@ -283,7 +290,7 @@ class _Drawing:
         found: Tree = {"deviceClassName": random.choice(self.classes)}
         if self.chance(0.01):
             found["deviceClassName"] = f"{self.name}-nowhere"
-        if self.chance(0.35):
+        if self.chance(0.15 if self.crowded else 0.35):
             count = random.choice([1, 1, 1, 2])
             found["selectors"] = [{"cel": {"expression": self.selector()}} for _ in range(count)]
         if self.chance(0.12):
@@ -352,7 +359,7 @@ class _Drawing:
         amounts: Tree = {"cpu": random.choice(["100m", "100m", "1500m"])}
         resources: Tree = {"requests": amounts}
         if self.extended and self.chance(0.5):
-            entries = entries[1:]
+            entries = [] if self.plugged else entries[1:]
             wanted = {f"example.com/{random.choice(self.classes[1:])}": str(random.choice([1, 1, 2]))}
             resources = {"requests": {**amounts, **wanted}, "limits": wanted}
         spec: Tree = {
@@ -363,7 +370,7 @@ class _Drawing:
             self.more_containers(spec, resources)
         if self.chance(0.15):
             spec["nodeSelector"] = {"zone": random.choice(ZONES)}
-        if self.chance(0.5):  # one node, so that chance does not decide
+        if self.chance(0.25 if self.crowded else 0.5):  # one node, so that chance does not decide
             required = {"nodeSelectorTerms": [_named(random.choice(self.nodes))]}
         elif self.chance(0.2):
             required = self.node_selector()
