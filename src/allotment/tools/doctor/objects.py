@@ -129,7 +129,6 @@ class Event(Object, frozen=True):
     message: str = ""
     type: str = ""
     source: EventSource = EventSource()
-    reporting_component: str = ""
     first_timestamp: str | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
@@ -149,9 +148,8 @@ class ResourceQuota(Object, frozen=True):
 
 
 class LeaseSpec(Value, frozen=True):
-    """Who leads, and when that was last said."""
+    """How long a Lease holds, and when it was last renewed."""
 
-    holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
 

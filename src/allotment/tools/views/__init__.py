@@ -11,7 +11,6 @@ from allotment.tools.views.claims import ConfigView as ConfigView
 from allotment.tools.views.claims import ConstraintView as ConstraintView
 from allotment.tools.views.claims import RequestView as RequestView
 from allotment.tools.views.claims import SelectorView as SelectorView
-from allotment.tools.views.claims import WrittenSelector as WrittenSelector
 from allotment.tools.views.claims import claim_view as claim_view
 from allotment.tools.views.claims import class_view as class_view
 from allotment.tools.views.claims import fragment_views as fragment_views

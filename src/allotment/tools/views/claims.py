@@ -27,15 +27,6 @@ class SelectorView(NamedTuple):
     class_name: str = ""
 
 
-class WrittenSelector(NamedTuple):
-    """A selector as nobody ever served it: ``key``, ``operator``, ``values``. ``path`` is that of the list's item."""
-
-    path: Path
-    key: str
-    operator: str
-    values: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class RequestView:
     """One request, or one alternative of a request (``firstAvailable``).
@@ -52,7 +43,6 @@ class RequestView:
     count: int
     admin_access: bool
     selectors: tuple[SelectorView, ...]
-    written_selectors: tuple[WrittenSelector, ...]
     tolerations: tuple[dict[str, Any], ...]
     capacity: dict[str, Any]
 
@@ -128,7 +118,7 @@ def class_view(document: Document) -> ClassView | None:
     if not is_dra(document) or document.kind != "DeviceClass":
         return None
     spec = mapping(document.tree.get("spec"))
-    selectors, _ = _selectors(document, ("spec", "selectors"), spec.get("selectors"), "class")
+    selectors = tuple(_selectors(document, ("spec", "selectors"), spec.get("selectors"), "class"))
     configs = tuple(_configs(("spec", "config"), spec.get("config")))
     return ClassView(document, document.name, selectors, configs, text(spec.get("extendedResourceName")))
 
@@ -147,7 +137,7 @@ def selectors_of(document: Document, namespace: str = "default") -> Iterator[Sel
 def fragment_views(document: Document) -> Iterator[SelectorView]:
     """The selectors of a document that is a piece of a claim: it has selectors, and neither version nor kind."""
     if not document.api_version and not document.kind:
-        yield from _selectors(document, ("selectors",), document.tree.get("selectors"), "fragment")[0]
+        yield from _selectors(document, ("selectors",), document.tree.get("selectors"), "fragment")
 
 
 def _requests(document: Document, path: Path, request: dict[str, Any]) -> Iterator[RequestView]:
@@ -170,7 +160,6 @@ def _requests(document: Document, path: Path, request: dict[str, Any]) -> Iterat
 
 def _request(document: Document, path: Path, body: Path, name: str, fields: dict[str, Any]) -> RequestView:
     class_name = text(fields.get("deviceClassName"))
-    selectors, written = _selectors(document, (*body, "selectors"), fields.get("selectors"), "request", class_name)
     count = fields.get("count")
     return RequestView(
         path,
@@ -180,8 +169,7 @@ def _request(document: Document, path: Path, body: Path, name: str, fields: dict
         text(fields.get("allocationMode")) or "ExactCount",
         count if type(count) is int else 1,
         fields.get("adminAccess") is True,
-        selectors,
-        written,
+        tuple(_selectors(document, (*body, "selectors"), fields.get("selectors"), "request", class_name)),
         tuple(toleration for _, toleration in items(fields.get("tolerations"))),
         mapping(mapping(fields.get("capacity")).get("requests")),
     )
@@ -189,21 +177,12 @@ def _request(document: Document, path: Path, body: Path, name: str, fields: dict
 
 def _selectors(
     document: Document, path: Path, selectors: Any, where: Literal["request", "class", "fragment"], class_name: str = ""
-) -> tuple[tuple[SelectorView, ...], tuple[WrittenSelector, ...]]:
-    found: list[SelectorView] = []
-    written: list[WrittenSelector] = []
+) -> Iterator[SelectorView]:
     for number, selector in items(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if isinstance(expression, str):
             inner: Path = (*path, number, "cel", "expression")
-            found.append(SelectorView(document, inner, expression, where, class_name))
-        elif "key" in selector:
-            values = selector.get("values")
-            listed = tuple(str(v) for v in values) if isinstance(values, list) else ()
-            written.append(
-                WrittenSelector((*path, number), text(selector["key"]), text(selector.get("operator")), listed)
-            )
-    return tuple(found), tuple(written)
+            yield SelectorView(document, inner, expression, where, class_name)
 
 
 def _constraint(path: Path, constraint: dict[str, Any]) -> Iterator[ConstraintView]:
