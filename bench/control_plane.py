@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import httptools
 
+from allotment.model.trees import Tree
 from bench.http_load import Figures, Load, measure
 from bench.server import Server
 
@@ -27,8 +28,6 @@ CONNECTIONS: Final = 16
 _DRIVER: Final = "gpu.example.com"
 _NAMESPACE: Final = "bench"
 _ENOUGH_SECONDS: Final = 180.0
-
-Tree = dict[str, Any]
 
 
 class Scale(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from allotment.cdi.store import Folder
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.driver import Claim, Prepared
@@ -28,6 +28,7 @@ from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 from allotment.plugin.client import Connected, PluginInfo
 from allotment.plugin.messages import ClaimRef, Plugin
 from allotment.plugin.registration import register

@@ -24,13 +24,12 @@ from typing import Any, Final
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab import certificates
+from allotment.model.trees import Tree
 from bench.kube_programs import FOLDER as FOLDER
 from bench.kube_programs import PROGRAMS as PROGRAMS
 from bench.kube_programs import programs as programs
 from bench.processes import Processes, free_ports, processes
 from bench.server import Server
-
-Tree = dict[str, Any]
 
 _TOKEN: Final = "benchmark"
 _NODE_LIFECYCLE: Final = "node-lifecycle-controller"

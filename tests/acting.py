@@ -14,9 +14,9 @@ from typing import Any
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, NAMESPACES, NODES, PODS
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 
-Tree = dict[str, Any]
 #: The resource of objects that say so of themselves: their API version and kind.
 Naming = Callable[[str, str], Resource]
 

@@ -13,13 +13,12 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
 from allotment.model.loading import load_text
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Module(NamedTuple):

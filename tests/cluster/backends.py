@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from allotment.apiserver.exchange import Peer, Request, Response
 from allotment.apiserver.local import LocalClient
-from allotment.cluster.client import Client, Event, Resource, Tree
+from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
@@ -21,6 +21,7 @@ from allotment.cluster.resources import NAMESPACES
 from allotment.lab.plane import ADMINISTRATOR, Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 
 Query: TypeAlias = Sequence[tuple[str, str]]
 _PATIENCE_SECONDS = 40.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cluster.client import Tree
+from allotment.model.trees import Tree
 
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Tree:

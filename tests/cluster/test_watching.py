@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.cluster.states import states
+from allotment.model.trees import Tree
 from tests.cluster.backends import Backend, Here, until, watching
 from tests.cluster.objects import config_map
 

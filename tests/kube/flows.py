@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 
@@ -23,6 +23,7 @@ from allotment.cluster.program import Program
 from allotment.control.device_taints import device_taints
 from allotment.control.resource_claims import resource_claims
 from allotment.model.features import GATES, Features
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
@@ -31,8 +32,6 @@ from tests.vectors.apiserver.doings import Doing
 from tests.vectors.apiserver.flows import asked_of, played
 from tests.vectors.apiserver.recording import DATA, FIXTURES, Row, rows
 from tests.vectors.result import Result
-
-Tree = dict[str, Any]
 
 FLOWS: Final = DATA / "apiserver" / "60-scheduler-flows.jsonl.gz"
 RELEASE: Final = "1.36"

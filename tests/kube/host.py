@@ -22,10 +22,9 @@ from typing import Any, Final
 
 import pytest
 
+from allotment.model.trees import Tree
 from bench.kube_programs import cache, programs
 from bench.real_kube import ApiServer, plane
-
-Tree = dict[str, Any]
 
 NODE: Final = "worker"
 RESOURCES: Final = "/apis/resource.k8s.io/v1"

@@ -34,10 +34,10 @@ from allotment.cluster.resources import (
     SLICES,
 )
 from allotment.fleet.catalog import catalog
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from bench.kube_programs import missing, programs
 from bench.real_kube import plane
-from tests.storm.demands import NAMESPACE, Scenario, Tree, scenario_of
+from tests.storm.demands import NAMESPACE, Scenario, scenario_of
 from tests.storm.plans import planned
 from tests.storm.scheduled import classes, named_by_plan, objects_of, there
 

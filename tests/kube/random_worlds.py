@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: The namespace of pods, and another where claims may have admin access; both are there.
 NAMESPACE: Final = "plain"

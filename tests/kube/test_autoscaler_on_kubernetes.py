@@ -17,8 +17,8 @@ import pytest
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 SCHEDULER, MANAGER = "kube-scheduler", "kube-controller-manager"
 _INSTEAD = {SCHEDULER: "scheduler", MANAGER: "controllers"}
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"

@@ -16,7 +16,7 @@ import pytest
 
 from allotment.annotator.program import NAME, Options, annotator
 from allotment.cluster.asking.discovery import Discovery, discover
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -31,6 +31,7 @@ from allotment.cluster.resources import (
 )
 from allotment.model import pod_groups
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, plane
 from tests.acting import Acting, condition
 from tests.corpus.test_corpus import Scenario, code

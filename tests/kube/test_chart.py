@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,6 @@ from tests.packaging import helm as program
 from tests.packaging.helm import CHART, ROOT, everything, only, settings
 from tests.packaging.living import Cluster, defined, until
 from tests.packaging.made_files import PIECES
-
-Tree = dict[str, Any]
 
 NAMESPACE, DRIVERS_HOME = "allotment", "allotment-drivers"
 #: A warning, such as of pod security, is a failure.

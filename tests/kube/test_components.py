@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import ssl
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,6 @@ from allotment.tools.permissions.parts import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LED, Component, get, running, until, value
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
-
-Tree = dict[str, Any]
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{lease_of('scheduler')}"
 

@@ -18,11 +18,10 @@ import pytest
 from allotment.cli.live.examined import examined_live
 from allotment.cli.main import main
 from allotment.model.formats import to_yaml
+from allotment.model.trees import Tree
 from allotment.tools.doctor.examining import examine
 from allotment.tools.doctor.finding import Finding
 from bench.real_kube import ApiServer
-
-Tree = dict[str, Any]
 
 #: Namespaces first: a pod needs the account that the controller manager makes there.
 GROUND = """\

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -27,11 +26,10 @@ from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground
 from allotment.lab.programs import programs
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.node.kubelet import Kubelets
 from allotment.node.machine import Machine
 from bench import real_kube
-
-Tree = dict[str, Any]
 
 FEATURES = Features(kube="1.36")
 TEMPLATE: Tree = {

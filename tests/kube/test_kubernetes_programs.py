@@ -18,8 +18,7 @@ import pytest
 from allotment import Lab
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Request, Upgrade
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: What a program that cannot follow a kind, or read an answer, writes in its log.

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -32,10 +31,9 @@ from allotment.cluster.resources import (
 from allotment.control.device_taints import device_taints
 from allotment.control.resource_claims import resource_claims
 from allotment.lab import fleet
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from bench.real_kube import ApiServer, api_server
-
-Tree = dict[str, Any]
 
 #: What is served, and which gates that needs.
 OLD = {

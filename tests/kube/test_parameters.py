@@ -20,11 +20,10 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.control.resource_claims import resource_claims
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from bench.real_kube import ApiServer, plane
 from tests.kube.ours import at_work
-
-Tree = dict[str, Any]
 
 FEATURES = Features("1.36")
 DRIVER = "gpu.example.com"

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
 
+from allotment.model.trees import Tree
 from bench.kube_programs import programs
 from bench.real_kube import ApiServer, plane
 from tests.docs import screens
 from tests.kube.world import create
-
-Tree = dict[str, Any]
 
 PAGE: Final = screens.ROOT / "docs" / "pending.md"
 #: The machines of which the page tells.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +12,13 @@ from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import SLICES
+from allotment.model.trees import Tree
 from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import name_of
 from tests.kube.permitted.ground import NODE, Ground, ground
 from tests.kube.permitted.playing import until
 
-Tree = dict[str, Any]
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES = Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
 _BINDINGS = Resource(_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False)

@@ -11,18 +11,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 import yaml
 
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.resources import CLAIM_TEMPLATES, NAMESPACES, PODS
+from allotment.model.trees import Tree
 from bench.real_kube import ApiServer
 from tests.acting import condition
 from tests.kube.test_causes import OnKubernetes
-
-Tree = dict[str, Any]
 
 EXAMPLES: Final = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 FLEET: Final = ("dgx=dgx-a100-40gb:1", "mig=1xa100-40gb:2/dynamic-mig", "t4-4x-pcie:1", "mi300x-8x-oam:1")

@@ -7,15 +7,13 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, plane
 from tests.components.process import LED, running, until
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
-
-Tree = dict[str, Any]
 
 #: As many pods as keep a copy busy for a moment.
 MANY = 40

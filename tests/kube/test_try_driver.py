@@ -15,8 +15,9 @@ from typing import Final
 
 import pytest
 
+from allotment.model.trees import Tree
 from tests.docs import screens
-from tests.kube.host import NODE, Host, Tree, real_plane, running, short_folder
+from tests.kube.host import NODE, Host, real_plane, running, short_folder
 
 PAGE: Final = screens.ROOT / "docs" / "try-driver.md"
 _COMMAND: Final = re.compile(r"allot (driver run nvidia --simulate \S+) --node (\S+)")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from allotment.model.trees import Tree
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import manifests
 from bench.real_kube import ApiServer
-
-Tree = dict[str, Any]
 
 NAMESPACE = "kube-system"
 RESOURCE = "/apis/resource.k8s.io/v1"

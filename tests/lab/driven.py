@@ -11,9 +11,9 @@ from allotment.cluster.resources import CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.lab.drivers import FAULTS
+from allotment.model.trees import Tree
 from tests.lab.stage import Stage
 
-Tree = dict[str, Any]
 PATIENCE = 10.0
 
 

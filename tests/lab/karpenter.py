@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import EVENTS, NODES
 from allotment.fleet.catalog import catalog, template_of
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.provisioning.nodeclaims import FORM
-
-Tree = dict[str, Any]
 
 _FINALIZER: Final = "karpenter.sh/termination"
 _NOW: Final = "2026-01-01T00:00:00Z"

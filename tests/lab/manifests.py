@@ -12,9 +12,9 @@ import yaml
 
 from allotment.cluster.resources import SLICES
 from allotment.model.features import GATES, Features
+from allotment.model.trees import Tree
 from tests.lab.stage import Stage, stage
 
-Tree = dict[str, Any]
 Shared = Callable[[str], Path]
 
 ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})

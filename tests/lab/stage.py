@@ -15,12 +15,11 @@ from allotment.lab import naming
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from tests.acting import Acting
 from tests.acting import condition as condition
 from tests.acting import runs as runs
 from tests.acting import waits as waits
-
-Tree = dict[str, Any]
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json"}
 _NAMESPACE = re.compile("/namespaces/([^/]+)/")

@@ -29,11 +29,10 @@ from allotment.fleet.classes import CLASSES
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import manifests
 
-Tree = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 PRICES = {one.key: one.price("on-demand") for one in catalog()}
 SPEED = 20.0

@@ -10,13 +10,13 @@ import pytest
 
 from allotment.apiserver.exchange import Answer, Request, Response
 from allotment.cluster.cache import Cache
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.lab.serving import Server
+from allotment.model.trees import Tree
 from tests.lab.stage import stage
 
 MANY = 20

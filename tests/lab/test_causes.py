@@ -22,13 +22,12 @@ from allotment.cluster.resources import CLAIMS, NODES, PODS
 from allotment.engine.refusal import CODES, Change
 from allotment.lab.programs import programs
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.tools.explain import Explanation, lines
 from allotment.tools.explain.messages import EVENT_BYTES
 from tests.changing import changed
 from tests.corpus.test_corpus import SCENARIOS, Scenario, code, head
 from tests.lab.stage import Stage, condition, stage
-
-Tree = dict[str, Any]
 
 POD, NAMESPACE = "trainer", "ml"
 

@@ -26,9 +26,9 @@ from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.lab import Lab
+from allotment.model.trees import Tree
 from tests.unit.externalgrpc import autoscaler
 
-Tree = dict[str, Any]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 from tests.lab.driven import run, statuses
 from tests.lab.manifests import story
 from tests.lab.stage import Stage
-
-Tree = dict[str, Any]
 
 
 def template(name: str, device_class: str, selector: str = "", **more: Any) -> Tree:

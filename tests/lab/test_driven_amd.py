@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from allotment.model.trees import Tree
 from tests.lab.driven import break_down, claim_files, published, run, statuses
-from tests.lab.manifests import Tree, story
+from tests.lab.manifests import story
 from tests.lab.stage import stage
 from tests.lab.test_device_metadata import pod, template
 

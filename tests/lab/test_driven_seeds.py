@@ -11,8 +11,9 @@ import pytest
 from allotment.cluster.resources import DEPLOYMENTS, PODS
 from allotment.drivers.nvidia.simulated.state import State
 from allotment.lab.asking import NoAnswer, ask
+from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
-from tests.lab.manifests import Manifests, Shared, Tree, accepted, exactly, parents, pod_with, story
+from tests.lab.manifests import Manifests, Shared, accepted, exactly, parents, pod_with, story
 from tests.lab.stage import Stage, condition, runs, stage, waits
 
 MIB = 1 << 20

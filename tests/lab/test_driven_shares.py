@@ -6,8 +6,9 @@ import json
 
 from allotment.cluster.resources import PODS
 from allotment.lab.asking import NoAnswer, ask
+from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, event, gone, hardware, statuses, variables
-from tests.lab.manifests import Tree, accepted, story
+from tests.lab.manifests import accepted, story
 from tests.lab.stage import Stage, runs, stage
 
 GIB = 1 << 30

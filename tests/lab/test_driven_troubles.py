@@ -17,6 +17,7 @@ from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.lab.drivers import FAULTS, GATES
 from allotment.lab.fleet import HARDWARE
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 from tests.lab.driven import (
     PATIENCE,
@@ -31,7 +32,7 @@ from tests.lab.driven import (
     no_claims,
     published,
 )  # fmt: skip
-from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, pod_with, story
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, pod_with, story
 from tests.lab.stage import Stage, runs, stage
 
 TEMPLATE = {

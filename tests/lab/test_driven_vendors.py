@@ -11,6 +11,7 @@ import pytest
 from allotment.cluster.resources import CLAIMS, DEPLOYMENTS, POD_GROUPS, PODS
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.lab.drivers import GATES
+from allotment.model.trees import Tree
 from tests.lab.driven import (
     annotate,
     claim_files,
@@ -24,7 +25,7 @@ from tests.lab.driven import (
     until,
     variables,
 )  # fmt: skip
-from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, story
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, story
 from tests.lab.stage import Stage, condition, runs, stage, waits
 
 MIB = 1 << 20

@@ -37,7 +37,6 @@ from tests.definitions import KARPENTER, definitions
 from tests.lab import karpenter
 from tests.lab.stage import Stage, stage
 
-Tree = dict[str, Any]
 P = ParamSpec("P")
 
 

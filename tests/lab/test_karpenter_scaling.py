@@ -20,11 +20,10 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
 from allotment.fleet.catalog import catalog
 from allotment.fleet.classes import CLASSES
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from tests.lab.stage import Stage
 from tests.lab.test_karpenter import played, with_karpenter
 
-Tree = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEPLOYMENTS, JOBS
+from allotment.model.trees import Tree
 from tests.lab.driven import logs
-from tests.lab.manifests import Manifests, Shared, Tree, accepted, cluster, exactly, parents, pod_with, story
+from tests.lab.manifests import Manifests, Shared, accepted, cluster, exactly, parents, pod_with, story
 from tests.lab.stage import condition, runs, stage, waits
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 from tests.lab.driven import run
 from tests.lab.manifests import story
 from tests.lab.stage import Stage
-
-Tree = dict[str, Any]
 
 FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: Asks who it is, by what every client of ours looks for.

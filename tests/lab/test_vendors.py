@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.manifests import ALL_GATES, Manifests, Shared, Tree, accepted, cluster, story
+from allotment.model.trees import Tree
+from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, cluster, story
 from tests.lab.stage import condition, runs, stage, waits
 
 

@@ -13,9 +13,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from allotment.model.trees import Tree
 from tests.clients.tools import FOLDER
-
-Tree = dict[str, Any]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "allotment"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -18,14 +18,12 @@ from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 from allotment.model.formats import to_yaml
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import rule_tree
 from allotment.tools.permissions.rule import Part, Rule
 from tests.packaging import helm, values_page
-
-Tree = dict[str, Any]
 
 DRIVERS: Final = {"nvidia": NVIDIA_DRIVER, "amd": AMD_DRIVER}
 #: Parts of which the chart has no rules as they are: drivers have their own, by name, and what serves

@@ -26,8 +26,6 @@ from tests.lab.stage import stage
 from tests.packaging import made_files, restricted, values_page
 from tests.packaging.helm import CHART, ROOT, Failed, everything, named, only, run, settings, template
 
-Tree = dict[str, Any]
-
 LEADING = ("annotator", "scheduler", "claims", "taints", "autoscaler")
 
 

@@ -27,11 +27,11 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, REPLICA_SETS, SLICES
+from allotment.model.trees import Tree
 from bench import real_kube
 from bench.processes import free_ports
 from tests.storm.double_use import Onlooker, wrong
 
-Tree = dict[str, Any]
 OURS: Final = "ours"
 THEIRS: Final = "default-scheduler"
 _NAMESPACE: Final = "default"

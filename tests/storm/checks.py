@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aiohttp import ClientSession, ClientTimeout
 
+from allotment.model.trees import Tree
 from tests.storm.ledger import Key
 from tests.storm.load import PATHS
-
-Tree = dict[str, Any]
 
 
 class World(NamedTuple):

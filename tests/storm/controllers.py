@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS, SLICES
+from allotment.model.trees import Tree
 from bench import real_kube
 from tests.components.process import LED
 from tests.storm.beside import Seen, furnish, pod_spec, seen

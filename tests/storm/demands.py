@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import InstanceType
+from allotment.model.trees import Tree
 from allotment.tools.plan.limits import Limits
-
-Tree = dict[str, Any]
 
 NAMESPACE = "default"
 GPU, AMD = "gpu.nvidia.com", "gpu.amd.com"

@@ -11,8 +11,8 @@ from typing import Any
 
 from allotment.cluster.cache import Cache, Item
 from allotment.model.contested import LABEL
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Device = tuple[str, str, str]
 
 

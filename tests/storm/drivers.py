@@ -26,10 +26,10 @@ import msgspec
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.fleet.modes import DynamicMig
 from allotment.model.resource import Device
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef, Prepared
 from tests.storm.driver_process import NODE, machine, serve
 
-Tree = dict[str, Any]
 _DRIVER = "gpu.nvidia.com"
 _SHARING: tuple[Tree | None, ...] = (None, {"strategy": "TimeSlicing"}, {"strategy": "MPS"})
 _ANSWER_SECONDS = 30.0

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from allotment.model.trees import Tree
 from tests.storm.ledger import Key, Ledger
-
-Tree = dict[str, Any]
 
 NAMESPACE = "default"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -29,14 +29,14 @@ from allotment.fleet.catalog.templates import modes_of, template_of
 from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.placing.demand import Demands
 from allotment.placing.filters import judge
 from allotment.placing.machines import Machines
 from allotment.placing.resident import Resident
 from allotment.tools.explain.extended import extended_claim
 from allotment.tools.plan.offering.templates import UNDECIDED, template
-from tests.storm.demands import AMD, GROUPS, Scenario, Tree
+from tests.storm.demands import AMD, GROUPS, Scenario
 from tests.storm.plans import planned
 from tests.storm.scheduled import FEATURES, KUBE, classes, there, values_of
 from tests.storm.wide_demands import OF_ONE_NODE

@@ -22,7 +22,7 @@ from allotment.fleet.catalog.templates import modes_of, template_of
 from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.placing.demand import Demands
 from allotment.placing.filters import judge as judge_node
 from allotment.placing.machines import Machines
@@ -30,7 +30,7 @@ from allotment.tools.explain import explain
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan
 from allotment.tools.plan.report import Plan
-from tests.storm.demands import NAMESPACE, Scenario, Tree, scenario_of
+from tests.storm.demands import NAMESPACE, Scenario, scenario_of
 from tests.storm.scheduled import (
     FEATURES,
     KUBE,

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
 
+from allotment.model.trees import Tree
 from tests.storm import checks
 from tests.storm.checks import World
 from tests.storm.ledger import Ledger
 from tests.storm.storm import storm
-
-Tree = dict[str, Any]
 
 
 def test_a_lab_keeps_its_word_through_kills(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Final
 
 from allotment.fleet.catalog import InstanceType
+from allotment.model.trees import Tree
 from allotment.tools.plan.limits import Limits
-from tests.storm.demands import AMD, GPU, GROUPS, NAMESPACE, Made, Scenario, Tree, claim_of, each, exactly, pod_of
+from tests.storm.demands import AMD, GPU, GROUPS, NAMESPACE, Made, Scenario, claim_of, each, exactly, pod_of
 
 _NET: Final = "net.example.com"
 #: Machines that are there already.

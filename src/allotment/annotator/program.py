@@ -19,7 +19,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.objects import Objects, queue_order
 from allotment.cluster.program import Context, Program
@@ -28,6 +28,7 @@ from allotment.cluster.resources import EVENTS, PODS
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.trees import Tree
 from allotment.tools.explain import Answer, explain, messages
 
 log = logging.getLogger(__name__)

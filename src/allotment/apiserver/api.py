@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses, streams
 from allotment.apiserver.access.reviews import Access
@@ -40,8 +40,8 @@ from allotment.apiserver.verbs import Ask, Ids, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Headers = tuple[tuple[str, str], ...]
 
 _log = logging.getLogger("allotment.apiserver")

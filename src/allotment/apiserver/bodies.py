@@ -26,8 +26,8 @@ from allotment.model.protobuf import MAGIC, ProtobufError
 from allotment.model.protobuf import decode as decode_protobuf
 from allotment.model.quoting import quote
 from allotment.model.strict import Misfit, check
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Path = tuple[str | int, ...]
 Warn = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver import deleting, metadata, statuses
 from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
@@ -16,8 +16,7 @@ from allotment.apiserver.options import delete_options
 from allotment.apiserver.verbs import Ask, Verbs
 from allotment.apiserver.writing import managed_fields
 from allotment.model.fields import shape_of
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: What bodies of calls on subresources are: kind and the versions it may be written in.
 BODIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver import metadata, statuses
 from allotment.apiserver.kinds.kind import Kind
@@ -17,8 +17,7 @@ from allotment.apiserver.options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs, released, unstored
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

@@ -22,7 +22,8 @@ from allotment.apiserver.sharing import copied
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask
 from allotment.apiserver.versions import in_version
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
+from allotment.model.trees import Tree
 
 #: Seconds of work after which programs that wait for nothing let everybody else have a turn.
 _TURN: Final = 0.003

@@ -12,12 +12,10 @@ from typing import Any, Final
 
 from allotment.apiserver.kinds.kind import Kind
 from allotment.model.meta import ObjectMeta
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.model.validation import metadata as rules
 from allotment.model.validation.errors import FieldError
 from allotment.model.validation.names import label_key_problems, label_value_problems
-
-Tree = dict[str, Any]
 
 #: The fields in Go's order.
 _ORDER: Final = (

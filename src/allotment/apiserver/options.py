@@ -7,16 +7,16 @@ Upstream has a type of options for each verb and validates it like an object, so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qs
 
 from allotment.apiserver import statuses
 from allotment.apiserver.remembering import remembered
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid, not_supported, required, too_long
 from allotment.model.validation.errors import forbidden as forbidden_field
 
-Tree = dict[str, Any]
 Query = Mapping[str, Sequence[str]]
 Validation = Literal["Strict", "Warn", "Ignore"]
 

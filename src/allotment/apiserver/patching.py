@@ -24,9 +24,8 @@ from allotment.cluster.errors import StatusError
 from allotment.model.loading import yamls
 from allotment.model.loading.marks import Fault
 from allotment.model.strict import check
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
-
-Tree = dict[str, Any]
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"

@@ -35,9 +35,8 @@ from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
 from allotment.apiserver.kinds.quotas import charge
 from allotment.apiserver.reading.tables import TABLES
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
-
-Tree = dict[str, Any]
 
 _CREATE_ONLY: Final = ("create",)
 #: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.

@@ -12,9 +12,8 @@ from allotment.apiserver import statuses
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
-
-Tree = dict[str, Any]
 
 API_VERSION: Final = "autoscaling/v1"
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from allotment.apiserver.kinds.kind import Kind
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, failure, invalid_status
-
-Tree = dict[str, Any]
 
 
 def _about(group: str, plural: str, name: str) -> Tree:

@@ -23,9 +23,8 @@ from allotment.apiserver.writing import managed_fields
 from allotment.model.features import Features
 from allotment.model.fields import Shape, shape_of
 from allotment.model.normal import normal
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid
-
-Tree = dict[str, Any]
 
 _NAMESPACES: Final = "namespaces"
 _CONTROLLERS: Final = "kube-controller-manager"

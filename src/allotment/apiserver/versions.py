@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from allotment.apiserver.catalog import api_version
 from allotment.apiserver.kinds.kind import Kind
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def as_stored(kind: Kind, version: str, tree: Tree) -> Tree:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
+from allotment.model.trees import Tree
 from allotment.placing.machines import COMING
 
 __all__ = ["COMING", "LEAVING", "cordon", "cordoned", "is_cordoned"]

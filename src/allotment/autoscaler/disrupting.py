@@ -28,13 +28,14 @@ from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
+from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.consolidating.consolidation import Consolidation, Owned, Replacing, consolidate
 from allotment.tools.plan.consolidating.disruption import Budget, Policy

@@ -10,15 +10,14 @@ import hashlib
 import re
 from collections.abc import Container
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from allotment.model.meta import Value
+from allotment.model.trees import Tree
 from allotment.tools.plan.report import PlannedMachine
-
-Tree = dict[str, Any]
 
 #: On the ConfigMap of each order.
 LABEL: Final = "allotment.dev/order"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from allotment.cluster.client import Tree
 from allotment.model.resource import ResourceSlice
+from allotment.model.trees import Tree
 
 
 def pools_of(slices: Iterable[ResourceSlice]) -> dict[str, int]:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
+from allotment.model.trees import Tree
 from allotment.placing.machines import RESERVED
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,12 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount, depth
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _KINDS: Final = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
 

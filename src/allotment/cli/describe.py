@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allotment.cli.describing import claims, slices
 from allotment.cli.describing.events import add_events, events_of
@@ -26,11 +26,11 @@ from allotment.cli.mistakes import Failure
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 
 #: Layouts that need nothing but the object.
 _LAYOUTS: dict[str, Callable[[Page, Tree], None]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.kinds import Asked, asked, groups, several_kinds
@@ -16,11 +16,10 @@ from allotment.cli.tabs import Columns
 from allotment.cluster.asking.discovery import Served, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.kubeconfig import Target
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
-
-Tree = dict[str, Any]
 
 
 def run(arguments: Namespace) -> int:

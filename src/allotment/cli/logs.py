@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster
 from allotment.cli.live.kinds import kind_of
@@ -14,11 +14,11 @@ from allotment.cli.mistakes import Failure
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import PODS
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 
 #: Which container is meant in a pod of several.
 _DEFAULT = "kubectl.kubernetes.io/default-container"

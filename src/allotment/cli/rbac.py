@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.mistakes import Mistake
@@ -16,13 +16,12 @@ from allotment.cli.screen import Screen, folded, open_screen
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json, to_yaml
+from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS, driver_part
 from allotment.tools.permissions.roles import NAMESPACE, manifests
 from allotment.tools.permissions.rule import Part, Rule
-
-Tree = dict[str, Any]
 
 EXIT_MISSING: Final = 1
 _USUAL: Final = ("reader",)

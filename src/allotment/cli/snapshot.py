@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,14 +26,13 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 
 _WIDTH = 80
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allotment.cli.durations import Deadline, seconds
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
@@ -18,11 +18,11 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.states import states
 from allotment.lab.waiting import condition, told
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 Test = Callable[[Tree | None], bool]
 
 

@@ -22,10 +22,10 @@ from random import Random
 from typing import Any, Final, Generic, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree as Tree
+
 PatchKind = Literal["merge", "json", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 

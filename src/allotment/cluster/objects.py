@@ -26,12 +26,11 @@ from allotment.model.core import Namespace, Node, Pod
 from allotment.model.meta import Object
 from allotment.model.quantity import QuantityError
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 
 log = logging.getLogger(__name__)
 
 Kinds = Iterable[tuple[Resource, type[Object]]]
-Tree = dict[str, Any]
 
 #: What says which devices there are, who has them and who asks for them.
 OF_DEVICES: Final[tuple[tuple[Resource, type[Object]], ...]] = (

@@ -22,10 +22,11 @@ from random import Random
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock, stamp, stamp_micro
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import EVENTS, NEW_EVENTS
+from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 

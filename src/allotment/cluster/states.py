@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 
 
 async def states(client: Client, resource: Resource, place: str, name: str) -> AsyncIterator[Tree | None]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import parse as parse_time
 from allotment.cluster.clock import stamp
 from allotment.cluster.errors import StatusError
@@ -22,6 +21,7 @@ from allotment.control.conditions import is_true
 from allotment.control.jobs import is_finished_job
 from allotment.control.pods import owner_reference
 from allotment.control.schedules import Schedule, ScheduleError, parse
+from allotment.model.trees import Tree
 
 _SCHEDULED_FOR: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 #: More missed times than this are told as too many (and the last of them is what counts all the same).

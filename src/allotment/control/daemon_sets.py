@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
@@ -17,6 +16,7 @@ from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.control.revisions import HASH, Revisions, template_of
 from allotment.control.rollout import scaled
+from allotment.model.trees import Tree
 
 _GENERATION: Final = "pod-template-generation"
 _SECONDS_PER_POD: Final = 5e-5

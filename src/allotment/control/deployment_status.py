@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.control.conditions import Answer, Condition, condition_of, without_condition
+from allotment.model.trees import Tree
 
 _DONE: Final = "NewReplicaSetAvailable"
 _LATE: Final = "ProgressDeadlineExceeded"

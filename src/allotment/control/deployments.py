@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
@@ -21,6 +20,7 @@ from allotment.control.deployment_status import deadline, is_complete, status_of
 from allotment.control.pods import is_finished, owner_reference
 from allotment.control.rollout import Bounds, Sized, bounds, new_size, old_sizes, proportional
 from allotment.control.templates import template_hash
+from allotment.model.trees import Tree
 
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
@@ -20,6 +19,7 @@ from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.conditions import condition_of, with_condition
 from allotment.model import pod_groups
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 
 _COMPONENT: Final = "device-taint-eviction-controller"
 _CONDITION: Final = "EvictionInProgress"

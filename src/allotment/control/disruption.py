@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from allotment.cluster.cache import Item, by_namespace
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import (
@@ -22,6 +22,7 @@ from allotment.control.conditions import with_condition
 from allotment.control.pods import is_finished, is_ready
 from allotment.control.rollout import scaled
 from allotment.control.selection import selects
+from allotment.model.trees import Tree
 
 #: An eviction that nobody carried out in this time is forgotten.
 _DISRUPTED_SECONDS: Final = 120.0

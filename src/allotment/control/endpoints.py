@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
@@ -19,6 +18,7 @@ from allotment.control.pods import is_finished, is_ready, owner_reference
 from allotment.control.selection import has_all
 from allotment.control.templates import template_hash
 from allotment.control.trigger_times import TriggerTimes, annotated
+from allotment.model.trees import Tree
 
 _SERVICE: Final = "kubernetes.io/service-name"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"

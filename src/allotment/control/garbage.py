@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache, Item, all_synced
-from allotment.cluster.client import Propagation, Resource, Tree
+from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS
 from allotment.control.kinds import BUILT_IN, defined
+from allotment.model.trees import Tree
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"

@@ -14,13 +14,14 @@ import logging
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item, by_controller
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.control.pods import owner_reference
 from allotment.model import pod_groups
 from allotment.model.generated import POD_CLAIM_NAME, name_prefix
+from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
+from allotment.model.trees import Tree
 
 
 class Meaning(NamedTuple):

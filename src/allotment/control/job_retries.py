@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.control.job_failures import Meaning
+from allotment.model.trees import Tree
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
@@ -25,6 +24,7 @@ from allotment.control.job_indexes import format_indexes, parse_indexes
 from allotment.control.job_retries import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries
 from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, restarts
+from allotment.model.trees import Tree
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _MANAGER: Final = "kubernetes.io/job-controller"

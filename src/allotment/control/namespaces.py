@@ -10,13 +10,14 @@ from collections import Counter
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Listing, Resource, Tree
+from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS, EVENTS, NAMESPACES, PODS
 from allotment.control.conditions import Answer, with_condition
 from allotment.control.kinds import BUILT_IN, defined
+from allotment.model.trees import Tree
 
 _FINALIZER: Final = "kubernetes"
 #: How often what is left is looked at again; pods, which most often are waited for, are watched.

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 
 #: What every daemon pod tolerates, so that node trouble does not take daemons away.
 DAEMON_TOLERATIONS: Final[tuple[Tree, ...]] = tuple(

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item, by_node
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
@@ -21,6 +20,7 @@ from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.control.conditions import condition_of, with_condition
 from allotment.control.node_fit import tolerates
 from allotment.control.pods import is_finished
+from allotment.model.trees import Tree
 
 _GRACE_SECONDS: Final = 50.0
 #: What a Lease that holds for longer than the usual 40 seconds is believed, in times of that.

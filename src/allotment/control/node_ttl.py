@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES
+from allotment.model.trees import Tree
 
 ANNOTATION: Final = "node.alpha.kubernetes.io/ttl"
 #: Up to so many nodes, so many seconds.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
+from allotment.model.trees import Tree
 
 
 class OwnPods:

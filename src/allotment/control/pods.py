@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.control.conditions import condition_of, is_true
+from allotment.model.trees import Tree
 
 
 def phase_of(pod: Item[Any]) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
 from allotment.control.conditions import condition_of, with_condition
+from allotment.model.trees import Tree
 
 _ANSWERED_SECONDS: Final = 3600.0
 _USUAL_LIMIT: Final = 100

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
@@ -16,6 +16,7 @@ from allotment.control.conditions import condition_of, with_condition, without_c
 from allotment.control.own_pods import OwnPods
 from allotment.control.pods import is_active, is_finished, is_ready, phase_of, pod_from, ready_for, restarts
 from allotment.control.selection import has_all
+from allotment.model.trees import Tree
 
 #: Pods made or deleted in one go; the rest follows at once after the next look.
 _BURST: Final = 500

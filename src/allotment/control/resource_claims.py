@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache, Changed, Item, by_uid
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
@@ -26,6 +26,7 @@ from allotment.control.pods import is_finished
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
+from allotment.model.trees import Tree
 
 _MOST_CONSUMERS: Final = 256
 _REMEMBERED_UIDS: Final = 500

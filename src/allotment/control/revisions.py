@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CONTROLLER_REVISIONS
 from allotment.control.children import Children
 from allotment.control.pods import owner_reference
 from allotment.control.templates import template_hash
+from allotment.model.trees import Tree
 
 #: What pods carry to say which revision they are of.
 HASH: Final = "controller-revision-hash"

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import VOLUME_CLAIMS
 from allotment.control.pods import owner_reference
+from allotment.model.trees import Tree
 
 _IGNORED: Final = (
     "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, "

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
@@ -15,6 +14,7 @@ from allotment.control.children import Children
 from allotment.control.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.control.revisions import HASH, Revisions, template_of
 from allotment.control.set_claims import SetClaims, claim_templates
+from allotment.model.trees import Tree
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"

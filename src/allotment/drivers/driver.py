@@ -17,9 +17,8 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CounterSet, Device, DeviceAttribute, DeviceTaint
 from allotment.model.selection import NodeSelector
+from allotment.model.trees import Tree as Tree
 from allotment.plugin.messages import Health
-
-Tree = dict[str, Any]
 
 
 class Offer(NamedTuple):

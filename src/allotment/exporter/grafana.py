@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from allotment.exporter.panels import Dashboard, Kind, Panel, Row, Variable
 from allotment.exporter.queries import query
-
-Tree: TypeAlias = dict[str, Any]
+from allotment.model.trees import Tree
 
 SCHEMA: Final = 39
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}

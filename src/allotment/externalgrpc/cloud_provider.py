@@ -6,9 +6,9 @@ Objects of Kubernetes are JSON trees. Sizes count machines, prices are US dollar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-Tree: TypeAlias = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: unspecified: nobody knows; the autoscaler then goes by the cluster's nodes alone.
 InstanceState: TypeAlias = Literal["unspecified", "running", "creating", "deleting"]

@@ -11,10 +11,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment import protobuf
 from allotment.externalgrpc import objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceState, NodeRef, Options, TemplateNode, Tree
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceState, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+from allotment.model.trees import Tree
 
 #: The full names of the services, as in the paths of their methods.
 CLOUD_PROVIDER: Final = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from allotment.externalgrpc.cloud_provider import Tree
+from allotment.model.trees import Tree
 
 
 class Option(NamedTuple):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, NamedTuple
 
-from allotment.externalgrpc.cloud_provider import Tree
 from allotment.model.fields import Shape, shape_of
 from allotment.model.protobuf.reading import ProtobufError, decode
 from allotment.model.protobuf.writing import enveloped, message
+from allotment.model.trees import Tree
 
 
 class Kind(NamedTuple):

@@ -7,7 +7,6 @@ a lab starts again (its authority may be a new one), and brought again when some
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from allotment.apiserver.access.bootstrap import cluster_objects
 from allotment.apiserver.catalog import Catalog
@@ -15,8 +14,7 @@ from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.store import Change, Store
 from allotment.apiserver.verbs import Ask, Verbs
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
 _BUCKETS = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps"}

@@ -19,10 +19,8 @@ from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.fleet import Machine, classes_of, node_of, parse_fleet
 from allotment.fleet.classes import CLASSES
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
-
-Tree = dict[str, Any]
 
 #: What a lab has if nobody says: one machine of each kind that the examples ask for.
 USUAL = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from allotment.cluster.cache import Item
-from allotment.cluster.client import Tree
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES
 from allotment.fleet import FleetError, parse_fleet
 from allotment.lab.fleet import HARDWARE, addresses, bring_classes, is_simulated, registered
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 
 _REASON: Final = "NotSimulated"

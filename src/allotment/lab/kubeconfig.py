@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from allotment.lab.state import replace_file
 from allotment.model.formats import to_yaml
 from allotment.model.loading import load_text
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

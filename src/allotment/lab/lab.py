@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
@@ -37,11 +37,11 @@ from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.waiting import Test
 from allotment.model.features import Features
 from allotment.model.loading import Document, Loaded, load_paths, load_text
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
 
-Tree = dict[str, Any]
 Source = str | Path | Tree | Sequence["Source"]
 
 

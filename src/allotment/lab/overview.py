@@ -6,11 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allotment.apiserver.storage.store import Change, Store
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _PODS, _NODES, _CLAIMS = "pods", "nodes", "resourceclaims.resource.k8s.io"
 #: An eye reads no faster, and counting thousands of pods takes its time.

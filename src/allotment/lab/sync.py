@@ -7,8 +7,9 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Resource
 from allotment.lab.serving import new_event_loop
+from allotment.model.trees import Tree
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ has its replicas. Anything else can be asked for by a condition's type or a func
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
+
 Test = Callable[[Tree], bool]
 
 

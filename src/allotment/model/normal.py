@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.fields import Field, Shape
 from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Normal = Callable[[Any], Any]
 
 #: What is printed of an unset scalar that is always printed; lists, maps and times are null then.

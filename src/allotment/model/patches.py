@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from allotment.model.trees import Tree
 from allotment.model.versions import HUB, from_v1
-
-Tree = dict[str, Any]
 
 #: The list whose items differ, and in which field one version has what the other has beside the name.
 _LISTS: Final = {

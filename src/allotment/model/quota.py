@@ -8,12 +8,12 @@ extended resource that a class stands for, together with pods that ask for that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation.names import extended_resource
 
-Tree = dict[str, Any]
 Usage = dict[str, Quantity]
 
 CLAIMS: Final = "resourceclaims.resource.k8s.io"

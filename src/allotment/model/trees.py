@@ -9,6 +9,8 @@ import msgspec
 from allotment.model.meta import Value
 from allotment.model.quantity import Quantity
 
+#: What JSON and YAML hold of an object.
+Tree = dict[str, Any]
 V = TypeVar("V")
 
 
@@ -37,13 +39,13 @@ def without_nulls(tree: Any) -> Any:
     return tree
 
 
-def to_tree(value: Value, api_version: str = "", kind: str = "") -> dict[str, Any]:
+def to_tree(value: Value, api_version: str = "", kind: str = "") -> Tree:
     """The tree of an object value, in Kubernetes' field order, unset fields left out; quantities in canonical form.
 
     Given ``api_version`` and ``kind`` it becomes a manifest.
     """
     # Through JSON, for ``to_builtins`` would keep tuples, which no reader of trees takes for lists.
-    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     return {"apiVersion": api_version, "kind": kind, **tree} if kind else tree
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from allotment.model.fields import GROUP
+from allotment.model.trees import Tree
 
-Tree: TypeAlias = dict[str, Any]
 Conversions: TypeAlias = dict[str, Callable[[Tree], Tree]]
 
 HUB: Final = f"{GROUP}/v1"

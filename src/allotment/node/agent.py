@@ -22,6 +22,7 @@ from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
@@ -35,7 +36,6 @@ from allotment.node.pod import PodRun
 from allotment.node.runtimes.simulated import Simulated
 from allotment.node.seeing import Seeing
 
-Tree = dict[str, Any]
 #: How often claims of pods that vanished are looked for.
 _RECONCILE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 1.0

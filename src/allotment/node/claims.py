@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.model import pod_groups
+from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.plugins import Plugins

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cluster.clock import stamp
+from allotment.model.trees import Tree
 from allotment.node.containers import Container, Ended
-
-Tree = dict[str, Any]
 
 
 class Outlook(NamedTuple):

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
+from allotment.model.trees import Tree
 from allotment.node.journal import Journal
 from allotment.node.runtimes.runtime import NotStarted, Running, Runtime, Sandbox
 
-Tree = dict[str, Any]
 #: What a run ended with of which nobody can say how it ended: as if it had been killed (ContainerStatusUnknown).
 _UNKNOWN: Final = 137
 

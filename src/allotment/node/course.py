@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from allotment.model.trees import Tree
 from allotment.node.containers import Container, Ended, Waiting, stopped
 from allotment.node.ending import end
 from allotment.node.handlers import attempt
@@ -15,7 +16,6 @@ from allotment.node.restarts import crash_loop, restart_delay, start_delay
 from allotment.node.runtimes.runtime import NotStarted
 from allotment.node.telling import Telling
 
-Tree = dict[str, Any]
 _USUAL_GRACE: Final = 30.0
 _FOR_EVER: Final = 1e9
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from allotment.cluster.client import Tree
 from allotment.fleet.identity import uuid_variable
 from allotment.model.resource import Device, ResourceClaim
+from allotment.model.trees import Tree
 from allotment.node.pod_claims import requests_of
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.node.containers import Container
 from allotment.node.handlers import attempt
 from allotment.node.telling import Telling
 
-Tree = dict[str, Any]
 #: What every container is given, however little time its pod has left.
 _LEAST_SECONDS: Final = 2.0
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS, SECRETS
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.node.devices import Seen
 from allotment.node.runtimes.runtime import NotStarted
 
-Tree = dict[str, Any]
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]*)\)")
 _NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _CONFIG_ERROR: Final = "CreateContainerConfigError"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
+from allotment.model.trees import Tree
 from allotment.node.containers import Container
 from allotment.node.runtimes.runtime import Connection
 
-Tree = dict[str, Any]
 #: A head that is longer than this is no answer to a probe.
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_OUTPUT: Final = 10 * 1024

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Timer
+from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
 from allotment.plugin.messages import CallFailed, DeviceHealth, Health, Plugin, PreparedDevice
@@ -23,7 +24,6 @@ _USUAL_TIMEOUT: Final = 30.0
 _AGAIN_SECONDS: Final = 5.0
 _LONGEST_MESSAGE: Final = 1024
 
-Tree = dict[str, Any]
 #: Node, driver, and the devices (pool and name) whose health is another one now.
 Changed = Callable[[str, str, Collection[tuple[str, str]]], None]
 

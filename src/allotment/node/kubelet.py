@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.program import Context
+from allotment.model.trees import Tree
 from allotment.node import reach
 from allotment.node.agent import Agent
 from allotment.node.claims import NodeClaims
@@ -20,7 +21,6 @@ from allotment.node.pod import PodRun
 from allotment.node.runtimes.runtime import Connection
 
 SIMULATED: Final = "allotment.dev/simulated"
-Tree = dict[str, Any]
 
 
 class Kubelets:

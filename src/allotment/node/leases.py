@@ -12,12 +12,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import LEASES
+from allotment.model.trees import Tree
 
 NAMESPACE: Final = "kube-node-lease"
 #: Real seconds between two signs of life, and leases renewed a second at most.
@@ -26,7 +27,6 @@ _A_SECOND: Final = 10
 #: A sign of life counts for so many periods.
 _PERIODS: Final = 4
 
-Tree = dict[str, Any]
 
 log = logging.getLogger(__name__)
 

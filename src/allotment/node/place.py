@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allotment.cdi.lookup import Devices, Unresolvable
 from allotment.cdi.spec import ContainerEdits
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Recorder
+from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.claims import NodeClaims
 from allotment.node.devices import Seen, identified
 from allotment.node.environment import environment_of, resolved
 from allotment.node.health import DeviceHealths, allocated
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
-
-Tree = dict[str, Any]
 
 
 class Place(NamedTuple):

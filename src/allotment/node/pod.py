@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
+from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.conditions import Outlook, ended_phase, phase_of, status_patch
 from allotment.node.containers import Container, stopped
@@ -23,8 +24,6 @@ from allotment.node.place import Place
 from allotment.node.pod_claims import ClaimsError
 from allotment.node.runtimes.runtime import Sandbox
 from allotment.node.telling import Telling
-
-Tree = dict[str, Any]
 
 #: What pulling an image and starting a container takes here.
 START_SECONDS: Final = 0.1

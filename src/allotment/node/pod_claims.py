@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cluster.client import Tree
 from allotment.model.pod_groups import owner_of
+from allotment.model.trees import Tree
 
 
 class ClaimsError(Exception):

@@ -7,12 +7,12 @@ probe that fails often enough has the container ended, and its restart policy do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from allotment.model.trees import Tree
 from allotment.node.containers import Container
 from allotment.node.handlers import attempt
 
-Tree = dict[str, Any]
 Kind = Literal["startup", "liveness", "readiness"]
 _KINDS: Final[tuple[Kind, ...]] = ("startup", "liveness", "readiness")
 

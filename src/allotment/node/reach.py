@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.node.containers import Container
 from allotment.node.journal import Journal, Line
 from allotment.node.pod import PodRun
 from allotment.node.runtimes.runtime import Connection
 
-Tree = dict[str, Any]
 Write = Callable[[bytes], Awaitable[None]]
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from allotment.model.trees import Tree
 from allotment.node.containers import Waiting
-
-Tree = dict[str, Any]
 
 
 def restart_delay(restarts: int, ran: float) -> float:

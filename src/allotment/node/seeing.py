@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.client import Tree
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.node.devices import Seen, devices_of
 from allotment.node.pod_claims import requests_of
 

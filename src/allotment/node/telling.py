@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allotment.cluster.recorder import EventType, Recorder
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Telling(NamedTuple):

@@ -13,15 +13,15 @@ import asyncio
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from allotment.model.trees import Tree
 from allotment.node.environment import data_of, field_of
 from allotment.node.runtimes.runtime import NotStarted
 
-Tree = dict[str, Any]
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 #: Where the programs of a container look for who they are; every pod has a volume there, unless it wants none.
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

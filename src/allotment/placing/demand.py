@@ -8,7 +8,7 @@ them, and what the pod asks as a whole replaces the sum.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,10 +16,9 @@ from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, sele
 from allotment.model.core import ResourceRequirements, Toleration
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_value, without_nulls
+from allotment.model.trees import Tree, to_value, without_nulls
 from allotment.placing.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
-Tree = dict[str, Any]
 Amounts = Mapping[str, int]
 
 #: What a container counts for in scores when it does not say, so that nodes do not fill with silent ones.

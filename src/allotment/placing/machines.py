@@ -14,11 +14,10 @@ from allotment.engine.cluster.journal import Journal
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.trees import Tree
 from allotment.placing.demand import HostPort, amount
 from allotment.placing.resident import Resident
 from allotment.placing.tallies import Tallies
-
-Tree = dict[str, Any]
 
 #: What a cordoned node has; pods that tolerate it may go there all the same.
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from allotment.model.trees import Tree
 from allotment.placing.demand import Demand
-
-Tree = dict[str, Any]
 
 
 class Resident(NamedTuple):

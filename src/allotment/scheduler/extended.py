@@ -7,22 +7,20 @@ asked in groups: those that lack the same of the pod's resources.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.generated import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
-from allotment.model.trees import to_tree, to_value
+from allotment.model.trees import Tree, to_tree, to_value
 from allotment.placing.demand import Demand
 from allotment.placing.machines import Machines
 from allotment.placing.table import places_in
 from allotment.scheduler.ledger import EXTENDED
 from allotment.tools.explain.extended import extended_claim, provided_by_none, served
 from allotment.tools.explain.extended_requests import is_extended, uses_of
-
-Tree = dict[str, Any]
 
 _SUFFIX: Final = "extended-resources"
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from allotment.cluster.cache import Cache, Item
 from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.placing.demand import Demands
 from allotment.placing.machines import Machines
 from allotment.placing.resident import resident_of
@@ -20,8 +21,6 @@ from allotment.scheduler.news import News
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Queue
 from allotment.scheduler.waiting import Waiting
-
-Tree = dict[str, Any]
 
 _EVERYBODY_IS: Final = "default-scheduler"
 

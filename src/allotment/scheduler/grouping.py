@@ -14,10 +14,9 @@ from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.scheduler.happenings import Happening
 from allotment.scheduler.pods import WaitingPod, claim_name
-
-Tree = dict[str, Any]
 
 
 class Grouping:

@@ -8,7 +8,7 @@ claims of other pods come, this one's will have its turn: that a thousand pods a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Recorder
@@ -21,7 +21,6 @@ from allotment.scheduler.pods import Hold, WaitingPod
 from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import missing, no_group, told
 
-Tree = dict[str, Any]
 Names = Callable[[], Collection[ObjectKey]]
 
 #: Seconds without any new claim after which somebody is told that one is missing.

@@ -8,7 +8,7 @@ that somebody else wrote replaces the booking, and one that never came is given 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,10 +18,8 @@ from allotment.model import contested, pod_groups
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import read_value, to_tree, to_value
+from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.placing.demand import admits
-
-Tree = dict[str, Any]
 
 #: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
 Became = Literal["created", "freed", "changed", "same"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_owners_text
+from allotment.model.trees import Tree
 from allotment.placing.demand import Demand
 from allotment.placing.resident import resident_of
 from allotment.scheduler.ledger import KnownClaim, Ledger
-
-Tree = dict[str, Any]
 
 #: The most users that a claim can have.
 MOST_USERS = 256

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Readiness(NamedTuple):

@@ -9,10 +9,9 @@ from allotment.cluster.cache import Cache, Caches, Item
 from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
+from allotment.model.trees import Tree
 from allotment.placing.machines import Machines
 from allotment.scheduler.happenings import Happening
-
-Tree = dict[str, Any]
 
 
 class Surroundings:

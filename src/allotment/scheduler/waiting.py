@@ -8,6 +8,7 @@ from typing import Any, Final
 from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
+from allotment.model.trees import Tree
 from allotment.placing.machines import Machines
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.grouping import Grouping
@@ -21,7 +22,6 @@ from allotment.scheduler.telling import sentence
 from allotment.scheduler.telling.teller import Teller, condition_patch
 from allotment.scheduler.telling.verdict import Verdict
 
-Tree = dict[str, Any]
 Start = Callable[[Coroutine[Any, Any, None], str], None]
 """Begins work that takes its time (see `under_way`)."""
 Replace = Callable[[KnownClaim, WaitingPod], Coroutine[Any, Any, None]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from allotment.annotator.program import Options, annotator
 from allotment.cluster.remote.http import HttpClient
@@ -11,8 +10,6 @@ from allotment.cluster.resources import CLAIMS, NEW_EVENTS, PODS
 from tests.kube.permitted.ground import FEATURES, Account, Ground, there
 from tests.kube.permitted.playing import renewed, running, scraped, until
 from tests.kube.permitted.scheduling import claim, pod
-
-Tree = dict[str, Any]
 
 
 async def play(ground: Ground, account: Account) -> None:

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import Ask
-
-Tree = dict[str, Any]
 
 #: Who and what, of every request that concerns our accounts; before the answer goes out.
 POLICY: Final = """\

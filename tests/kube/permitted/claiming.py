@@ -10,11 +10,10 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
 from allotment.control.resource_claims import resource_claims
 from allotment.model.resource import FINALIZER
+from allotment.model.trees import Tree
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
 from tests.kube.permitted.playing import renewed, running, scraped, until
 from tests.kube.permitted.scheduling import claim
-
-Tree = dict[str, Any]
 
 
 def template(name: str) -> Tree:

@@ -19,14 +19,13 @@ from allotment.drivers.nvidia.simulated.compute import Compute
 from allotment.drivers.program import Place, drive
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet.description import parse_fleet
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 from allotment.plugin.registry import Registry
 from allotment.tools.permissions.rule import Part
 from tests.kube.permitted.ground import Account, Ground, there
 from tests.kube.permitted.playing import scraped, until
 from tests.kube.permitted.scheduling import claim
-
-Tree = dict[str, Any]
 
 
 class Vendor(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -22,6 +22,7 @@ from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.fleet.catalog import catalog
+from allotment.model.trees import Tree
 from allotment.tools.plan.limits import Limits
 from tests.kube.permitted.ground import FEATURES, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, running
@@ -29,7 +30,6 @@ from tests.kube.permitted.scaling import emptied
 from tests.kube.permitted.scheduling import claim, pod
 from tests.unit.externalgrpc import autoscaler
 
-Tree = dict[str, Any]
 M = TypeVar("M", bound=Message)
 
 _NODES: Final = ("0:4:aws/g4dn.xlarge", "0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cluster.asking import permitted
 from allotment.cluster.client import Resource
@@ -19,15 +19,13 @@ from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.lab import fleet
 from allotment.model.features import Features
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.asking import asks
 from allotment.tools.permissions.parts import lease_of
 from allotment.tools.permissions.roles import GROUP, manifests, name_of
 from allotment.tools.permissions.rule import Part
 from bench import real_kube
 from tests.kube.permitted.audit import Audit, Request
-
-Tree = dict[str, Any]
 
 GATES: Final = {
     "DRADeviceTaintRules": True, "DRAWorkloadResourceClaims": True, "GenericWorkload": True,

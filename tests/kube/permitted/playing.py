@@ -24,9 +24,9 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.access import Access
+from allotment.model.trees import Tree
 from allotment.tools.permissions.parts import lease_of
 
-Tree = dict[str, Any]
 #: Told of verb, resource, what is sent, and subresource.
 Meddling = Callable[[str, Resource, Tree, str], Awaitable[None]]
 

@@ -7,15 +7,12 @@ import contextlib
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 from allotment.cli.main import main
 from allotment.cluster.resources import CLAIMS, PODS
 from tests.kube.permitted.ground import Account, Ground, there
 from tests.kube.permitted.playing import until
 from tests.kube.permitted.scheduling import claim, pod
-
-Tree = dict[str, Any]
 
 
 async def play(ground: Ground, account: Account) -> None:

@@ -17,7 +17,7 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.lab.fleet import registered
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.scheduler.program import Options as Scheduling
 from allotment.scheduler.program import scheduler
 from allotment.tools.plan.limits import Limits
@@ -28,7 +28,6 @@ from tests.kube.permitted.playing import Meddled, renewed, running, scraped, unt
 from tests.kube.permitted.scheduling import claim, pod
 from tests.lab import karpenter
 
-Tree = dict[str, Any]
 TYPES: Final = ("aws/g4dn.xlarge", "aws/g5.xlarge", "aws/g4dn.12xlarge", "aws/p4d.24xlarge")
 
 

@@ -12,11 +12,10 @@ from allotment.cluster.errors import Unreachable
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
 from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
 from tests.kube.permitted.playing import Meddled, is_leaving, renewed, running, scraped, until
-
-Tree = dict[str, Any]
 
 
 def claim(name: str, count: int = 1) -> Tree:

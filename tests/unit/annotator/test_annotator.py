@@ -17,9 +17,9 @@ from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, EVENTS, NODES, PODS
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from tests.lab.stage import Stage, stage
 
-Tree = dict[str, Any]
 FEATURES = Features(kube="1.36")
 SAID = "0/1 nodes are available: 1 cannot allocate all claims."
 

@@ -19,8 +19,7 @@ from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.features import GATES, Features
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 FEATURES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
 ADMIN = Peer("admin", ("system:masters",))

@@ -10,9 +10,8 @@ from allotment.apiserver.kinds.kind import Kind, User, Write
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
-
-Tree = dict[str, Any]
 
 NOW = "2026-01-02T03:04:05Z"
 FEATURES = Features("1.36")

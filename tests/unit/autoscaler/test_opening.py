@@ -8,10 +8,10 @@ from decimal import Decimal
 from allotment.autoscaler.cordoning import COMING
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.reserving import RESERVED, unreserved
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
+from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat

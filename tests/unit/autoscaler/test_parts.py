@@ -18,11 +18,11 @@ from allotment.autoscaler.readiness import lacks
 from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import coming, with_supply
-from allotment.cluster.client import Tree
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
+from allotment.model.trees import Tree
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import PlannedMachine, Seat
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from allotment.autoscaler.cordoning import LEAVING
 from allotment.autoscaler.options import Options
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
+from allotment.model.trees import Tree
 from tests.unit.autoscaler.world import ClusterClient, World, options, world
 from tests.unit.cluster import idle
 

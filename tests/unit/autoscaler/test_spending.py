@@ -13,12 +13,13 @@ from msgspec.structs import replace as with_fields
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.provider import Standing
 from allotment.autoscaler.restraint import Restraint
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CONFIG_MAPS, NODES
 from allotment.model.core import Pod
 from allotment.model.meta import Object
+from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine

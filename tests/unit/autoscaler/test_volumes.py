@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from allotment.autoscaler.options import Options
 from allotment.cluster.resources import NODES, REPLICA_SETS, VOLUME_CLAIMS, VOLUMES
+from allotment.model.trees import Tree
 from tests.unit.autoscaler.world import TYPES, World, options, world
 from tests.unit.cluster import idle
 
-Tree = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 _SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
 

@@ -16,7 +16,7 @@ from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource, Tree
+from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection
 from allotment.cluster.program import Context, run
@@ -26,7 +26,7 @@ from allotment.fleet.catalog import InstanceType, catalog, template_of
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,10 +11,8 @@ from allotment.cli.describing import claims
 from allotment.cli.describing.page import Page
 from allotment.cli.live.bound import of_claim
 from allotment.model.resource import ResourceClaim
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from tests.unit.cli.conftest import Allot
-
-Tree = dict[str, Any]
 
 THEIRS = """\
 apiVersion: resource.k8s.io/v1

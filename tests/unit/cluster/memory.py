@@ -8,8 +8,9 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.model.trees import Tree
 
 
 def refusal(code: int, reason: str, message: str = "") -> StatusError:

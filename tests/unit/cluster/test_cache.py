@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from allotment.cluster.cache import Cache, Caches, Index, Item, all_synced, by_node
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Node, Pod
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 
 FAST = Clock(speed=200)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 
 FAST = Clock(speed=100)
@@ -170,6 +170,95 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
         with pytest.raises(LeaseLost):
             await asyncio.wait_for(election.lead(lead), 1)
         assert woke == ["first has not renewed its Lease in time", "first does not lead"]
+
+    asyncio.run(story())
+
+
+class Counted(MemoryClient):
+    """``asked``: what it was asked; ``slow``: seconds that an update takes before it is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.slow = 0.0
+
+    async def get(self, *words: Any, **more: Any) -> Tree:
+        self.asked.append("get")
+        return await super().get(*words, **more)
+
+    async def update(self, *words: Any, **more: Any) -> Tree:
+        self.asked.append("update")
+        answer = await super().update(*words, **more)
+        time.sleep(self.slow)  # the whole process stands still
+        self.slow = 0.0
+        return answer
+
+
+def test_a_leader_renews_by_one_request() -> None:
+    async def story() -> None:
+        client = Counted()
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(_for_ever))
+        while len(client.asked) < 4:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        assert client.asked[:4] == ["get", "update", "update", "update"]
+
+    asyncio.run(asyncio.wait_for(story(), 5))
+
+
+def test_a_leader_whose_lease_was_written_by_others_looks_whose_it_is() -> None:
+    async def story() -> None:
+        client = Counted()
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(_for_ever))
+        while not election.leading:
+            await asyncio.sleep(0)
+        lease = client.objects[LEASES, "kube-system", "controllers"]
+        client.put(LEASES, {**lease, "metadata": {**lease["metadata"], "labels": {"a": "b"}}})
+        while len(client.asked) < 6:
+            await asyncio.sleep(0.001)
+        assert election.leading
+        task.cancel()
+        assert client.asked[2:6] == ["update", "get", "update", "update"]
+
+    asyncio.run(asyncio.wait_for(story(), 5))
+
+
+def test_a_renewal_that_is_late_counts_if_nobody_else_has_led() -> None:
+    async def story() -> None:
+        client = Counted()
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        task = asyncio.create_task(election.lead(_for_ever))
+        while not election.leading:
+            await asyncio.sleep(0)
+        client.slow = TERMS.renew / FAST.speed * 1.5
+        while client.slow:
+            await asyncio.sleep(0)
+        assert election.barred() == "first has not renewed its Lease in time"
+        while election.barred():
+            await asyncio.sleep(0)
+        assert election.leading
+        assert not task.done()
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 5))
+
+
+def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
+    """Another may have led meanwhile, and have given it back."""
+
+    async def story() -> None:
+        client = MemoryClient()
+
+        async def lead() -> None:
+            lease = client.objects[LEASES, "kube-system", "controllers"]
+            client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
+            await asyncio.Event().wait()
+
+        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        with pytest.raises(LeaseLost, match="nobody has its Lease"):
+            await asyncio.wait_for(election.lead(lead), 5)
 
     asyncio.run(story())
 

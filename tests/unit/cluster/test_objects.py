@@ -13,8 +13,7 @@ from allotment.cluster.objects import Values, value_of
 from allotment.model import trees
 from allotment.model.core import Node, Pod
 from allotment.model.meta import Object
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def item(kind: str, name: str, revision: int = 1, **spec: Any) -> Item[Any]:

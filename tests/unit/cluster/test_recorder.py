@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, NEW_EVENTS
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 
 POD: Tree = {

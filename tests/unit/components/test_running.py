@@ -19,7 +19,6 @@ from typing import ClassVar
 import pytest
 
 from allotment import Lab, __version__
-from allotment.cluster.client import Tree
 from allotment.cluster.election import LeaseLost, Terms
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program
@@ -31,6 +30,7 @@ from allotment.components.endpoints import Unusable
 from allotment.components.running import NoAnswer, first_of, run_component
 from allotment.components.settings import Address, Leading, Serving, Settings
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from tests.components.process import get
 
 TERMS = Terms(lease=2, renew=1.0, retry=0.1)
@@ -268,11 +268,11 @@ class _Api(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def api(*refuses: int) -> Iterator[Target]:
+def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[Target]:
     """Such a server, which first refuses so often."""
     _Api.asked.clear()
     _Api.refuses[:] = refuses
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), of) as server:
         Thread(target=server.serve_forever, args=(0.05,)).start()
         yield Target(f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
@@ -314,6 +314,64 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         "/api/v1/namespaces/default/configmaps?fieldManager=allotment-test",
     }  # fmt: skip
     assert all(agent.startswith(f"allot-test/{__version__} ") for _, agent in _Api.asked)
+
+
+class _Busy(_Api):
+    """It has one Lease, and too much to do for every second renewal."""
+
+    lease: ClassVar[Tree] = {}
+    renewals: ClassVar[list[int]] = []
+
+    def do_GET(self) -> None:
+        if "/leases/" not in self.path:
+            super().do_GET()
+        elif self.lease:
+            self._answer(200, self.lease)
+        else:
+            self._answer(404, {"kind": "Status", "code": 404})
+
+    def do_POST(self) -> None:
+        self._written(201)
+
+    def do_PUT(self) -> None:
+        busy = len(self.renewals) % 2 == 0
+        self.renewals.append(429 if busy else 200)
+        if busy:
+            self._body()
+            self._answer(429, {"kind": "Status", "code": 429}, ("Retry-After", "10"))
+        else:
+            self._written(200)
+
+    def _body(self) -> Tree:
+        body: Tree = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return body
+
+    def _written(self, code: int) -> None:
+        self.lease.update(self._body())
+        self.lease["metadata"]["resourceVersion"] = str(len(self.renewals) + 1)
+        self._answer(code, self.lease)
+
+    def _answer(self, code: int, tree: Tree, *headers: tuple[str, str]) -> None:
+        body = json.dumps(tree).encode()
+        self.send_response(code)
+        for name, value in (*headers, ("Content-Length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
+    """It asks for more patience than a leader has."""
+
+    async def program(context: Context) -> None:
+        while len(_Busy.renewals) < 6:
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await context.stopping.wait()
+
+    with api(of=_Busy) as way:
+        asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), leading("first"), way), 20))
+    assert _Busy.renewals[:6] == [429, 200] * 3
 
 
 def test_of_errors_in_groups_the_first_that_is_meant_is_found() -> None:

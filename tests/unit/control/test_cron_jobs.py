@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import stamp
 from allotment.cluster.resources import CRON_JOBS, JOBS
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.schedules import ScheduleError, parse
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, world
 
 START = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)

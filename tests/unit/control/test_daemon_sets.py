@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.control.daemon_sets import daemon_sets
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, kubelet, world
 
 

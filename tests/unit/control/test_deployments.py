@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from allotment.control.deployments import REVISION, deployments
 from allotment.control.replica_sets import replica_sets
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, kubelet, world
 
 

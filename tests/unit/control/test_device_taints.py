@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 TAINTS = device_taints(Features("1.36"))

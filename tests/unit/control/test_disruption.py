@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from allotment.control.disruption import disruption
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 

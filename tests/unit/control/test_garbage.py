@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Propagation, Resource, Tree
+from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, PODS, REPLICA_SETS, SECRETS
 from allotment.control.garbage import garbage
+from allotment.model.trees import Tree
 from tests.unit.control.world import NAMESPACE, World, world
 
 

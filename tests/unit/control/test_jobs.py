@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import JOBS, PODS
 from allotment.control.job_indexes import format_indexes, parse_indexes
 from allotment.control.job_retries import FAILURES, INDEX
 from allotment.control.jobs import TRACKING, jobs
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, world
 
 

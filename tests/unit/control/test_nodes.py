@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.control.node_lifecycle import node_lifecycle
 from allotment.control.pod_garbage import pod_garbage
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from allotment.control.pod_group_protection import pod_group_protection
@@ -13,6 +12,7 @@ from allotment.control.resource_claims import resource_claims
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 ON = Features("1.36", {pod_groups.GATE: True})

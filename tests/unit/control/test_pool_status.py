@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
 from allotment.control.pool_status import pool_status
+from allotment.model.trees import Tree
 from tests.unit.control.world import world
 
 DRIVER = "gpu.example.com"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS
 from allotment.control.quotas import quotas
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 

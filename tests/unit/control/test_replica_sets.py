@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.control.replica_sets import replica_sets, replication_controllers
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import refusal
 from tests.unit.control.world import World, pod, world
 

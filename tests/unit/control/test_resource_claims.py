@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS
 from allotment.control.resource_claims import resource_claims
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, pod, world
 
 CLAIMS_OF_PODS = resource_claims(Features("1.36"))

@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from allotment.control.stateful_sets import stateful_sets
+from allotment.model.trees import Tree
 from tests.unit.control.world import World, kubelet, pod, world
 
 

@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, follow, run
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 
 NAMESPACE = "ns"

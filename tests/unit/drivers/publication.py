@@ -17,7 +17,6 @@ from allotment.apiserver.local import LocalClient
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
@@ -28,7 +27,7 @@ from allotment.lab.ids import RandomIds
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceTaint, ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 
 DRIVER = "gpu.example.com"
 FEATURES = Features("1.36")

@@ -30,12 +30,11 @@ from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceTaint, ResourceClaim, ResourceSlice
-from allotment.model.trees import to_tree, to_value
+from allotment.model.trees import Tree, to_tree, to_value
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
 
-Tree = dict[str, Any]
 Shared = Callable[[str], Path]
 ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if "1.36" in releases})
 

@@ -19,10 +19,10 @@ from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Refuse
 from allotment.drivers.host import FileStorage, Host, MemoryStorage
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.resource import Device
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 
-Tree = dict[str, Any]
 DRIVER = "gpu.test"
 NODE = "n1"
 

@@ -14,9 +14,7 @@ from allotment.engine.outcome import Allocated
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.model.trees import to_value
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree, to_value
 
 
 def _node(*models: str) -> Allocator:

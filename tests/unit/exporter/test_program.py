@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
@@ -19,7 +19,7 @@ from allotment.model.core import Node, Pod
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
 from tests.unit.exporter.exposition import values_of

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Tree
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
+from allotment.model.trees import Tree
 
 _STATES: Final = {number: name for name, number in encoding.STATES.items()}
 

@@ -17,13 +17,14 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment.externalgrpc import failures, objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode, Tree
+from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.services import CODES, cloud_provider_service, expander_service
 from allotment.externalgrpc.serving import CannotListen, Tls, UnusableCertificate, check, served
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.certificates import Identity, ensure, issue
+from allotment.model.trees import Tree
 
 PROTOS = Path(wire.__file__).parents[1] / "protos"
 NODE: Tree = {"metadata": {"name": "next", "labels": {"a": "b"}}, "status": {"allocatable": {"cpu": "4"}}}

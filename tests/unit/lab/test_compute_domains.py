@@ -8,13 +8,14 @@ from typing import Any
 
 import yaml
 
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, EVENTS, NAMESPACES, NODES, PODS, SLICES
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
 from allotment.lab.compute_domains import CLIQUE
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 
 PATIENCE = 20.0
 DRIVER = "compute-domain.nvidia.com"

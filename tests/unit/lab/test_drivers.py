@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
@@ -15,7 +14,7 @@ from allotment.lab.drivers import FAULTS
 from allotment.lab.fleet import HARDWARE
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
 
 PATIENCE = 5.0

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.fleet import FleetError
 from allotment.lab.fleet import HARDWARE, publish
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 from tests.unit.cluster.memory import MemoryClient
 

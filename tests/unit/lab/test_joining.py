@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, EVENTS, NODES, PODS
 from allotment.lab.fleet import HARDWARE
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 
 

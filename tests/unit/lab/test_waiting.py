@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from allotment.lab import waiting
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def an_object(status: Tree | None = None, spec: Tree | None = None, generation: int = 1) -> Tree:

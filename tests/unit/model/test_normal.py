@@ -13,8 +13,7 @@ import pytest
 
 from allotment.model.fields import Shape, shape_of
 from allotment.model.normal import normal
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 FILES = (
     "22-patch", "23-server-side-apply", "20-crud-configmap", "25-tables", "26-pods", "28-protobuf-requests",

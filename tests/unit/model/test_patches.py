@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model.patches import patch_from_v1
+from allotment.model.trees import Tree
 from allotment.model.versions import HUB, from_v1, to_v1
 
 OLD = "resource.k8s.io/v1beta1"
-Tree = dict[str, Any]
 
 
 def request(name: str, **more: Any) -> Tree:

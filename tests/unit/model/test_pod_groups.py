@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model import pod_groups
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 GROUP: Tree = {
     "metadata": {"name": "g", "uid": "uid-g"},

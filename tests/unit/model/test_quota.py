@@ -1,8 +1,6 @@
-from typing import Any
-
 from allotment.model.quota import amounts, looks_at, usage
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 CLAIMS = "resourceclaims.resource.k8s.io"
 
 

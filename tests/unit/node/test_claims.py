@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from allotment.cluster.resources import CLAIMS
+from allotment.model.trees import Tree
 from allotment.node import claims as claims_module
 from allotment.node.checkpoint import FILE, CorruptCheckpoint, load
 from allotment.node.claims import NodeClaims
@@ -18,7 +19,6 @@ from allotment.node.pod_claims import ClaimsError
 from allotment.plugin.messages import Prepared, PreparedDevice
 from tests.unit.node.world import NAMESPACE, NODE, Cluster, FakeDriver, claim
 
-Tree = dict[str, Any]
 T = TypeVar("T")
 
 

@@ -7,9 +7,10 @@ import time
 
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
+from allotment.model.trees import Tree
 from allotment.node.machine import Machine
 from allotment.plugin.messages import DeviceHealth, Health
-from tests.unit.node.world import DRIVER, NODE, FakeDriver, Tree, World, world
+from tests.unit.node.world import DRIVER, NODE, FakeDriver, World, world
 
 ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
 

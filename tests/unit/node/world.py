@@ -14,6 +14,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
+from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
@@ -21,7 +22,6 @@ from allotment.node.runtimes.runtime import Connection, Sandbox, Write
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
 from tests.unit.cluster.memory import MemoryClient
 
-Tree = dict[str, Any]
 NODE = "n1"
 DRIVER = "gpu.example.com"
 NAMESPACE = "ns"

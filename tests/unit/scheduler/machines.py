@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.engine.cluster.inventory import Inventory
+from allotment.model.trees import Tree
 from allotment.placing.demand import Demand, Demands
 from allotment.placing.machines import Machines
 from allotment.placing.resident import Resident, resident_of

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, POD_GROUPS
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 

@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cluster.client import Tree
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.contested import LABEL
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.scheduler.ledger import Ledger
 from tests.unit.scheduler.world import FEATURES, claim
 

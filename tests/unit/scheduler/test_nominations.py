@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import PODS
+from allotment.model.trees import Tree
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 

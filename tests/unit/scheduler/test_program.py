@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cluster.client import Tree
 from allotment.cluster.program import run
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
+from allotment.model.trees import Tree
 from allotment.scheduler.ledger import FINALIZER
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import refusal

@@ -10,13 +10,14 @@ from random import Random
 from typing import Any
 
 from allotment.cluster.cache import Caches
-from allotment.cluster.client import Client, PatchKind, Resource, Tree
+from allotment.cluster.client import Client, PatchKind, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.cluster.stopping import NEVER, Stopping
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import MemoryClient, refusal
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from allotment.model.trees import Tree
 from tests.vectors.apiserver.masking import masked
 
 #: Leftovers of the recorded server that no Kubernetes has.
 _FOREIGN = ("openshift", "system:openshift")
-Tree = dict[str, Any]
 
 
 def difference(recorded: Any, ours: Any, where: str = "") -> str:

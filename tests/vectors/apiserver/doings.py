@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _RESOURCE = "/apis/resource.k8s.io"
 

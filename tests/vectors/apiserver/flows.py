@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol, TypeVar
 
 from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.model.trees import Tree
 from tests.vectors.apiserver.comparing import difference
 from tests.vectors.apiserver.doings import Doing, doings
 from tests.vectors.apiserver.masking import masked
@@ -23,8 +24,6 @@ from tests.vectors.apiserver.recording import FIXTURES, Row, rows
 from tests.vectors.apiserver.requests import ADMIN
 from tests.vectors.apiserver.world import SPEED, World
 from tests.vectors.result import Result
-
-Tree = dict[str, Any]
 
 _AT_ONCE = 6
 #: A scheduler may wait a little before it tries again or tells.

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from operator import methodcaller
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote
 
 from allotment.apiserver import statuses
@@ -19,8 +19,6 @@ from allotment.apiserver.kinds.kind import Reader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.validation.errors import failure
-
-Tree = dict[str, Any]
 
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED: Final = "system:authenticated"

@@ -18,8 +18,6 @@ from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.store import Change, Store
 from allotment.model.quoting import quote
 
-Tree = dict[str, Any]
-
 MASTERS: Final = "system:masters"
 _MOST_KEPT: Final = 4096
 

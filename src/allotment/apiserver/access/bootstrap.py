@@ -7,11 +7,10 @@ it. Two more objects belong to each namespace and come with it, so that its firs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_RANGE: Final = "10.96.0.0/16"

@@ -6,7 +6,7 @@ The last rule (upstream: privilege escalation) is waived for who may ``escalate`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.access.authorization import MASTERS
 from allotment.apiserver.access.rbac import CLUSTER_ROLES, GROUP, ROLES, Rule, granted, role_rules, shown, uncovered
@@ -14,10 +14,9 @@ from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, User, Write
 from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import invalid, not_supported, required
-
-Tree = dict[str, Any]
 
 _ANYTHING: Final = frozenset("*")
 _EVERYTHING: Final = (

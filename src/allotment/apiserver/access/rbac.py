@@ -7,12 +7,11 @@ aggregation rule has the rules of all roles that its selectors match, whatever i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.apiserver.kinds.checks import matches
 from allotment.apiserver.kinds.kind import Reader, User
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 GROUP: Final = "rbac.authorization.k8s.io"
 ROLES: Final = f"roles.{GROUP}"

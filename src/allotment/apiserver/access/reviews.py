@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.apiserver import statuses
 from allotment.apiserver.access import tokens
@@ -15,9 +15,8 @@ from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import MASTERS, Authorizer
 from allotment.apiserver.kinds.kind import User
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, forbidden, invalid, required
-
-Tree = dict[str, Any]
 
 _AUTHORIZATION: Final = "authorization.k8s.io"
 _LEAST_SECONDS: Final = 600

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _LABEL: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}

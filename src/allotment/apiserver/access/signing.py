@@ -7,7 +7,7 @@ given for all signers of a domain at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.access.authorization import MASTERS
 from allotment.apiserver.access.rbac import granted
@@ -15,8 +15,7 @@ from allotment.apiserver.kinds import certificates
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.model.quoting import quote
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _GROUP: Final = "certificates.k8s.io"
 _BUCKET: Final = f"certificatesigningrequests.{_GROUP}"

@@ -12,13 +12,12 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from allotment.apiserver.kinds.kind import Reader, User
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 AUDIENCE: Final = "https://kubernetes.default.svc"
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"

@@ -15,8 +15,7 @@ from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.types import Type
 from allotment.cel.running.moments import parse_duration, parse_timestamp
 from allotment.cel.running.values import ListValue, MapValue, Value
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _RESERVED: Final = frozenset(
     {

@@ -11,8 +11,7 @@ from allotment.apiserver.custom.json_paths import PathError, Step, find, parse
 from allotment.apiserver.kinds.kind import Column, Reader, Table
 from allotment.apiserver.reading.columns import age
 from allotment.apiserver.reading.columns import columns as named
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _WHERE: Final = "Custom resource definition column (in JSONPath format): "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def default(value: Any, schema: Tree) -> Any:

@@ -7,7 +7,7 @@ write, so that objects of the new kind can follow at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,10 +16,9 @@ from allotment.apiserver.custom.structure import schema_problems
 from allotment.apiserver.kinds.checks import service_name_problems
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.kind import Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, FieldError, immutable, invalid, not_supported, required
 from allotment.model.validation.names import subdomain_problems
-
-Tree = dict[str, Any]
 
 BUCKET: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

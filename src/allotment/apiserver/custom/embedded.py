@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.apiserver.custom.shapes import EMBEDDED
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, required
-
-Tree = dict[str, Any]
 
 
 def embedded_problems(value: Any, schema: Tree, path: str = "") -> Errors:

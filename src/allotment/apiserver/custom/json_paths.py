@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-Tree = dict[str, Any]
-
 
 class PathError(ValueError):
     """Raised for a text that is no path."""

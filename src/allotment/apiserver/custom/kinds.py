@@ -15,9 +15,8 @@ from allotment.apiserver.custom.scaling import scale_problems, scaled
 from allotment.apiserver.custom.shapes import object_shape
 from allotment.apiserver.custom.values import problems
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import ErrorType, FieldError, invalid
-
-Tree = dict[str, Any]
 
 #: In the order in which Kubernetes lists them for such kinds.
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

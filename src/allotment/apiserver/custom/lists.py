@@ -8,9 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from allotment.apiserver.custom.shapes import LIST_KEYS, LIST_TYPE
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, duplicate, invalid
-
-Tree = dict[str, Any]
 
 #: Where nothing was before, or nothing that a value could be compared with.
 ABSENT: Final = object()

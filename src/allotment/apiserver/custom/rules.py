@@ -24,6 +24,7 @@ from allotment.cel.running.planner import Plan
 from allotment.cel.running.values import ABSENT as NO_VALUE
 from allotment.cel.running.values import EvaluationError, Optional, Value
 from allotment.cel.selector import compile_checked, plan_checked, run_plan
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import (
     OMITTED,
     Errors,
@@ -34,8 +35,6 @@ from allotment.model.validation.errors import (
     invalid,
     required,
 )
-
-Tree = dict[str, Any]
 
 RULES: Final = "x-kubernetes-validations"
 #: What one rule may cost, and all rules of one write together.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.apiserver.kinds.kind import Scaled
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, invalid
-
-Tree = dict[str, Any]
 
 _MOST: Final = 2**31 - 1
 _GO_TYPES: Final[dict[type, str]] = {

@@ -6,11 +6,10 @@ as written: zero is not absence.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.model.fields import Field, Shape, shape_of
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED: Final = "x-kubernetes-embedded-resource"

@@ -7,7 +7,7 @@ stand in the main body; ``anyOf`` and the like may only say more about values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.custom.defaulting import default
 from allotment.apiserver.custom.shapes import (
@@ -22,9 +22,8 @@ from allotment.apiserver.custom.shapes import (
 from allotment.apiserver.custom.values import problems
 from allotment.cel import regex
 from allotment.model.pruning import prune
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, FieldError, forbidden, invalid, not_supported, required
-
-Tree = dict[str, Any]
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")

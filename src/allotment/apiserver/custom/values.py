@@ -16,10 +16,9 @@ from allotment.apiserver.custom.lists import ABSENT, matching
 from allotment.apiserver.custom.shapes import INT_OR_STRING
 from allotment.cel import regex
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import ErrorType, FieldError, invalid, not_supported, required
 from allotment.model.validation.gotext import float_text
-
-Tree = dict[str, Any]
 
 #: What Kubernetes prints for the path of a problem that is about no field.
 NOWHERE: Final = "<nil>"

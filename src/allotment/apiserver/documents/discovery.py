@@ -8,12 +8,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.documents.groups import by_group, group_version, subresources
 from allotment.apiserver.kinds.kind import Kind
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: Kubernetes still gives the hash of the version in which it once stored definitions.
 _STORED: Final = {"customresourcedefinitions.apiextensions.k8s.io": "v1beta1"}

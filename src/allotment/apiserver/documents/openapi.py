@@ -6,15 +6,14 @@ Custom kinds bring their schemas with them (``Kind.schemas``); around them goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.documents.groups import group_version, subresources
 from allotment.apiserver.documents.operations import Schemas, paths, resources_path
 from allotment.apiserver.documents.schemas import META, PREFIX, Components
 from allotment.apiserver.kinds.kind import Kind
 from allotment.model.fields import Shape, shape_of
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _SECURITY: Final = {
     "BearerToken": {"type": "apiKey", "description": "A token", "name": "authorization", "in": "header"}

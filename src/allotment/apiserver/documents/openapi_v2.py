@@ -6,11 +6,10 @@ Made from the v3 documents, because it says nothing that they do not.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.documents.schemas import PREFIX
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _KINDS: Final = "x-kubernetes-group-version-kind"
 _UNIONS: Final = ("oneOf", "anyOf", "allOf", "not", "nullable")

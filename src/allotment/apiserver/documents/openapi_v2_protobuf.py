@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
+
 Put = Callable[[Any], bytes]
 
 #: What the answer is called. Clients ask for it under an older name, which is no valid media type.

@@ -7,12 +7,11 @@ v2 in protobuf), which patch types it takes, and ``x-kubernetes-group-version-ki
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.apiserver.documents.groups import group_version, subresources
 from allotment.apiserver.kinds.kind import Kind
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _ANSWERS: Final = ("application/json", "application/yaml")
 _PATCHES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")

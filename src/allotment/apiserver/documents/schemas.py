@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.documents.descriptions import description
 from allotment.model.fields import Field, Shape
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 PREFIX: Final = "#/components/schemas/"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"

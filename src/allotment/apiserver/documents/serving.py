@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -21,9 +21,9 @@ from allotment.apiserver.documents.openapi_v2_protobuf import MEDIA_TYPE, openap
 from allotment.apiserver.documents.version import version_info
 from allotment.apiserver.exchange import Request, Response
 from allotment.apiserver.kinds.kind import Kind
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
 
-Tree = dict[str, Any]
 Headers = tuple[tuple[str, str], ...]
 
 _JSON: Final = "application/json"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import platform
 import sys
-from typing import Any
 
 from allotment import __version__
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import Named
 
-Tree = dict[str, Any]
 Check = Callable[[Tree, str], Errors]
 
 _METRICS: Final = "autoscaling.alpha.kubernetes.io/metrics"

@@ -8,11 +8,10 @@ from typing import Any, Final
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, required
 from allotment.model.validation.gotext import Fields, Named
-
-Tree = dict[str, Any]
 
 _PODS: Final = frozenset({"pods"})
 _OF_PODS: Final = frozenset(

@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
-
-Tree = dict[str, Any]
 
 _USAGES: Final = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",

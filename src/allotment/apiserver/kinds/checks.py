@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import Fields
-
-Tree = dict[str, Any]
 
 _PORT_NAME: Final = re.compile("[-a-z0-9]+").fullmatch
 _LETTER: Final = re.compile("[a-z]").search

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.containers import requirements
@@ -11,11 +11,10 @@ from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import tolerations
 from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, not_supported, required
 from allotment.model.validation.gotext import Fields, Named
-
-Tree = dict[str, Any]
 
 #: Who speaks for the lab's simulated nodes: they are ready when they come, so they need no taint.
 SIMULATED: Final = "system:node:simulated"

@@ -8,13 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import forbidden, immutable, invalid, required, too_long
-
-Tree = dict[str, Any]
 
 _MOST_BYTES: Final = 1024 * 1024
 _SEALED: Final = "field is immutable when `immutable` is set"

@@ -14,11 +14,10 @@ import msgspec
 from allotment.apiserver.kinds import checks
 from allotment.model.core import ContainerResourceClaim
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_found, required, too_many
 from allotment.model.validation.pods import container_claims
-
-Tree = dict[str, Any]
 
 _PULL: Final = ("Always", "IfNotPresent", "Never")
 _TERMINATION: Final = ("File", "FallbackToLogsOnError")

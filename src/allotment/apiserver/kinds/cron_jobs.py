@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from zoneinfo import available_timezones
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.jobs import job_spec
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, not_supported, required
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 _MACROS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _EVERY: Final = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+").fullmatch

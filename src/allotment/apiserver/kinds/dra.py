@@ -25,13 +25,12 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.trees import read_value, to_tree, to_value
+from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.model.validation import admission
 from allotment.model.validation.context import Context
 from allotment.model.validation.errors import FieldError
 from allotment.model.versions import from_v1, to_v1
 
-Tree = dict[str, Any]
 V = TypeVar("V", bound=Object)
 Judged = tuple[Tree, Sequence[FieldError]]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import NO_ADDRESS, external_address, family_of, is_address
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, immutable, invalid, not_supported, required, too_many
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

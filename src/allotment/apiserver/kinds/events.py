@@ -7,14 +7,13 @@ and action; one without is taken as it comes by the core group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, required
 from allotment.model.validation.gotext import size
-
-Tree = dict[str, Any]
 
 NEW_VERSION: Final = "events.k8s.io/v1"
 #: Core name -> name in events.k8s.io.

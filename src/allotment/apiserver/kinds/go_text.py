@@ -16,9 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation.gotext import Fields
-
-Tree = dict[str, Any]
 
 #: What Go prints of a value that is not set; of slices and maps null.
 _ZERO: Final[dict[str, Any]] = {"string": "", "number": 0, "bool": False, "value": "0"}

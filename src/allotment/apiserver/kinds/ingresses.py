@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import is_address
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, immutable, invalid, not_supported, required, too_long
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 _CLASS: Final = "kubernetes.io/ingress.class"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")

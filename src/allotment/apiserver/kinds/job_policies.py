@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import (
     OMITTED,
@@ -19,8 +20,6 @@ from allotment.model.validation.errors import (
     too_many,
 )
 from allotment.model.validation.gotext import Fields, Named
-
-Tree = dict[str, Any]
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")

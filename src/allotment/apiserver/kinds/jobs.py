@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.go_text import pod_template_value
 from allotment.apiserver.kinds.job_policies import pod_failure_policy, success_policy
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, not_supported, required, too_long
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 _UID: Final = "batch.kubernetes.io/controller-uid"
 _NAME: Final = "batch.kubernetes.io/job-name"

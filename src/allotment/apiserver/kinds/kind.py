@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
 from allotment.model.fields import Shape
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
 from allotment.model.validation.names import subdomain_problems
-
-Tree = dict[str, Any]
 
 
 class User(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Write
 from allotment.apiserver.kinds.refusals import forbidden
 from allotment.model.quantity import Quantity
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _ANNOTATION: Final = "kubernetes.io/limit-ranger"
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 _TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")

@@ -5,13 +5,12 @@ The order is upstream's where it can be seen: a pod that lacks several things is
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Reader, Write
 from allotment.apiserver.kinds.limit_ranges import with_default_limits
 from allotment.apiserver.kinds.refusals import forbidden
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 MIRROR: Final = "kubernetes.io/config.mirror"

@@ -5,16 +5,15 @@ Both are answered with a Status of success; what changes is told here, and the v
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.apiserver import statuses
 from allotment.apiserver.kinds.checks import matches
 from allotment.apiserver.kinds.kind import Write
 from allotment.apiserver.kinds.refusals import forbidden, too_many_requests
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, not_supported, required, summary
-
-Tree = dict[str, Any]
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _VIOLATES: Final = "Cannot evict pod as it would violate the pod's disruption budget."

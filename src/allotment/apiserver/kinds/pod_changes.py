@@ -11,9 +11,8 @@ from typing import Any, Final
 from allotment.apiserver.kinds.go_text import difference, pod_spec_text
 from allotment.apiserver.kinds.pod_spec import tolerations
 from allotment.apiserver.kinds.qos import qos_class
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, forbidden, invalid, required
-
-Tree = dict[str, Any]
 
 _ONLY: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

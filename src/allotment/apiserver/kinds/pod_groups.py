@@ -7,16 +7,15 @@ alpha gates bring (topology, disruption, priority of a group) is dropped, as whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.refusals import forbidden
 from allotment.model.pod_groups import FINALIZER
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, immutable, invalid, required, too_many
-
-Tree = dict[str, Any]
 
 _BUCKET: Final = "podgroups.scheduling.k8s.io"
 _WORKLOADS: Final = "workloads.scheduling.k8s.io"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,12 +19,11 @@ from allotment.apiserver.kinds.volumes import volumes
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectMeta
 from allotment.model.selection import NodeSelector
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from allotment.model.validation.node_selectors import node_selector
 from allotment.model.validation.pods import resource_claims
-
-Tree = dict[str, Any]
 
 _RESTART: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

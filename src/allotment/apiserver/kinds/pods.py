@@ -6,7 +6,7 @@ Bounds are judged last, after validation: a pod that is wrong is told so, not th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import pod_admission
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
@@ -15,13 +15,11 @@ from allotment.apiserver.kinds.pod_changes import ephemeral_update, resize_updat
 from allotment.apiserver.kinds.pod_spec import pod_spec
 from allotment.apiserver.kinds.qos import qos_class
 from allotment.model.core import Pod
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors as ErrorIterator
 from allotment.model.validation.errors import forbidden, immutable, invalid
 from allotment.model.validation.pods import pod_claim_statuses
-
-Tree = dict[str, Any]
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 #: What a write to a subresource of pods leaves of the client's metadata: whatever is not listed.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.model.quantity import Quantity
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _COMPUTE: Final = ("cpu", "memory")
 

@@ -6,14 +6,13 @@ What is there is counted, not read from the quota's status: the status is for pe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Write
 from allotment.apiserver.kinds.refusals import forbidden
 from allotment.model.quantity import Quantity
 from allotment.model.quota import CLAIMS, IMPLICIT, looks_at, total, usage
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: If a quota bounds these, each container has to say what it wants of them.
 _MUST_ASK: Final = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})

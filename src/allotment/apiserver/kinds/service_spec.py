@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import Fields, Named
-
-Tree = dict[str, Any]
 
 FAMILIES: Final = ("IPv4", "IPv6")
 POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")

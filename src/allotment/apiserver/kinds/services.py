@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.kind import Errors, Reader, Rules, Write
 from allotment.apiserver.kinds.service_spec import (
@@ -24,11 +24,10 @@ from allotment.apiserver.kinds.service_spec import (
     warnings,
 )
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import FieldError, failure, forbidden, invalid, invalid_status
 from allotment.model.validation.gotext import Named
-
-Tree = dict[str, Any]
 
 RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
 _FIRST_PORT, _LAST_PORT = 30000, 32767

@@ -12,6 +12,7 @@ from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.volume_claims import access_modes
 from allotment.model.quantity import Quantity
 from allotment.model.selection import NodeSelector
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import (
     duplicate,
@@ -24,8 +25,6 @@ from allotment.model.validation.errors import (
 )
 from allotment.model.validation.gotext import Named
 from allotment.model.validation.node_selectors import node_selector
-
-Tree = dict[str, Any]
 
 _SOURCES: Final = (
     "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.containers import descending
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, FieldError, duplicate, forbidden, invalid, required
-
-Tree = dict[str, Any]
 
 #: In upstream's order: of several sources the first counts and the others are forbidden.
 _SOURCES: Final = (

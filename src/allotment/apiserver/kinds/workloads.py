@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.defaults.workloads import TEMPLATE_GENERATION
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
 from allotment.apiserver.kinds.volume_claims import claim_spec
+from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import Fields, Named
 
-Tree = dict[str, Any]
 Check = Callable[[Tree], Errors]
 
 _STATEFUL_MAY: Final = (

@@ -9,8 +9,7 @@ from allotment.apiserver.kinds.events import NEW_VERSION, from_new
 from allotment.apiserver.kinds.kind import Table
 from allotment.apiserver.reading.columns import NONE, age, born, duration, few, labels, name_of, selector, table
 from allotment.model.quantity import Quantity
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _UNSET: Final = "<unset>"
 _UNKNOWN: Final = "<unknown>"

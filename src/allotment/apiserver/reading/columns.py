@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from allotment.apiserver.kinds.kind import Column, Reader, Table
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Row = Callable[[Tree, str], list[Any]]
 
 NONE: Final = "<none>"

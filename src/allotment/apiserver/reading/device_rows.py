@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from allotment.apiserver.kinds.kind import Reader, Table
 from allotment.apiserver.reading.columns import NONE, age, born, columns, few, name_of, table
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Device = tuple[str, str, str]
 Counter = tuple[str, str]
 

@@ -6,7 +6,7 @@ Only whole objects and bare metadata have messages. Tables and objects of users'
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.catalog import api_version, shape_in
 from allotment.apiserver.kinds.kind import Kind
@@ -14,8 +14,7 @@ from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.versions import in_version
 from allotment.model.protobuf import encode
 from allotment.model.protobuf.writing import enveloped, event, listed, message, metadata_message
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: How many messages are kept. They are found by what is in the object, so none is ever out of date.
 _KEPT: Final = 8192

@@ -12,7 +12,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,7 @@ from allotment.apiserver import gojson, statuses
 from allotment.apiserver.options import ListOptions
 from allotment.apiserver.reading.selectors import Selection
 from allotment.apiserver.storage.store import Compacted, Entry, Store
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _VERSION: Final = "meta.k8s.io/v1"
 #: How long a read waits for a revision that has not been yet, and how often it looks.

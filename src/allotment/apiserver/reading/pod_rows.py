@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.reading.columns import NONE, age, born, name_of, table
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _ENDED: Final = ("Succeeded", "Failed")
 

@@ -21,8 +21,7 @@ from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.versions import in_version
 from allotment.model.formats import to_yaml
 from allotment.model.protobuf import encode as encode_protobuf
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

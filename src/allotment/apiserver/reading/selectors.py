@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from allotment.apiserver import statuses
 from allotment.apiserver.kinds.checks import path_segment_problems
@@ -16,10 +16,10 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.remembering import remembered
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid, summary
 from allotment.model.validation.names import label_key_problems, label_value_problems
 
-Tree = dict[str, Any]
 Labels = Mapping[str, str]
 
 _NONE: Final[Labels] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from allotment.apiserver import statuses
 from allotment.apiserver.catalog import api_version
@@ -21,8 +21,7 @@ from allotment.apiserver.reading.representation import JSON, PROTOBUF, Form, enc
 from allotment.apiserver.reading.selectors import Selection
 from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
 from allotment.apiserver.versions import in_version
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: How many changes wait for a reader at most, and how many bytes one piece holds about.
 _BUFFER: Final = 20_000

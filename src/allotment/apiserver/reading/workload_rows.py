@@ -18,8 +18,7 @@ from allotment.apiserver.reading.columns import (
     selector,
     table,
 )
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _WIDE: Final = ("Containers*", "Images*", "Selector*")
 

@@ -12,11 +12,11 @@ A ``resource`` is the name of a bucket, ``plural`` or ``plural.group``: all vers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

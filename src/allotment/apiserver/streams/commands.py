@@ -21,9 +21,8 @@ from allotment.apiserver.streams.pods import container_named, is_running, reacha
 from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
-
-Tree = dict[str, Any]
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _V5: Final = "v5.channel.k8s.io"

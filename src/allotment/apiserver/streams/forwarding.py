@@ -18,8 +18,8 @@ from allotment.apiserver.streams.kubelets import Connection, Kubelets, Write
 from allotment.apiserver.streams.pods import name_of, reachable, refused
 from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Read = Callable[[], Awaitable[bytes]]
 
 _TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"

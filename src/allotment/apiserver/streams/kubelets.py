@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
+
 Write = Callable[[bytes], Awaitable[None]]
 #: Columns and lines of a terminal, each time they change.
 Sizes = AsyncIterator[tuple[int, int]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
 
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.apiserver.options import boolean, first, integer, parse_query
@@ -12,9 +11,8 @@ from allotment.apiserver.streams.kubelets import Kubelets
 from allotment.apiserver.streams.pods import container_named, has_log, is_bound, name_of, reachable, refused
 from allotment.cluster.errors import StatusError
 from allotment.model.times import TimeError, canonical
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, forbidden, invalid, invalid_status, not_supported
-
-Tree = dict[str, Any]
 
 _UNCACHED = ("Cache-Control", "no-cache, private")
 _STREAMS = ("All", "Stderr", "Stdout")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from allotment.apiserver.streams.kubelets import Kubelets
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
-
-Tree = dict[str, Any]
 
 _KINDS = ("initContainers", "containers", "ephemeralContainers")
 

@@ -32,9 +32,8 @@ from allotment.apiserver.writing.typing_check import misfits
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import Shape
 from allotment.model.quoting import quote
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
-
-Tree = dict[str, Any]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 

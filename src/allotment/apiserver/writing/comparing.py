@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from allotment.apiserver.writing.field_sets import MEMBER, Fields, in_order, union
 from allotment.apiserver.writing.structure import Structure
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 #: What changed or came, and what went.
 Touched = tuple[Fields | None, Fields | None]
 

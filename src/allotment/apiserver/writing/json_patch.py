@@ -17,9 +17,9 @@ import msgspec
 
 from allotment.apiserver.writing.refusals import bad_request, inapplicable, too_large
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, invalid_status
 
-Tree = dict[str, Any]
 Container = dict[str, Any] | list[Any]
 
 MOST_OPERATIONS: Final = 10_000

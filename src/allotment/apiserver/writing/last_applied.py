@@ -6,7 +6,7 @@ client-side apply had set, and the annotation follows what it applies on the ser
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,8 +15,7 @@ from allotment.apiserver.writing.field_sets import Fields, difference
 from allotment.apiserver.writing.owning import claimed
 from allotment.apiserver.writing.structure import Structure, UnkeyedError
 from allotment.apiserver.writing.typing_check import misfits
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 KUBECTL: Final = "kubectl"
 ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"

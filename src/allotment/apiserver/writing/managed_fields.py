@@ -15,8 +15,7 @@ from allotment.apiserver.writing.field_sets import MEMBER, Fields, difference, u
 from allotment.apiserver.writing.reset_fields import kept, reset
 from allotment.apiserver.writing.structure import Structure, UnkeyedError, structure_of
 from allotment.model.fields import Field, Shape
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 MOST_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.apiserver.writing.refusals import bad_request
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _WORDS = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.apiserver.writing.structure import Structure
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: There is no value on this side; null is one.
 ABSENT: Final = object()

@@ -10,8 +10,7 @@ from typing import Any
 
 from allotment.apiserver.writing.field_sets import MEMBER, Fields, in_order
 from allotment.apiserver.writing.structure import Structure, UnkeyedError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def claimed(structure: Structure, value: Any) -> Fields | None:

@@ -19,8 +19,8 @@ from allotment.apiserver.writing.merge_patch import without_nulls
 from allotment.apiserver.writing.refusals import bad_request, inapplicable, unclassified
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import Field, Shape
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Items = list[Any]
 
 DIRECTIVE: Final = "$patch"

@@ -14,8 +14,7 @@ from allotment.apiserver.writing.gomaps import shown
 from allotment.apiserver.writing.structure import Structure, UnkeyedError, structure_of
 from allotment.model.fields import Shape
 from allotment.model.quoting import quote
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _NUMBERS: Final = frozenset({"int32", "int64", "float64"})
 _TEXTS: Final = frozenset({"string", "bytes"})

@@ -17,7 +17,7 @@ from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
 from allotment.autoscaler.cluster_autoscaler.growing import Growths
 from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judged, uid_of
 from allotment.cluster.cache import Cache, Caches, all_synced
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -34,6 +34,7 @@ from allotment.externalgrpc import failures
 from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
+from allotment.model.trees import Tree
 from allotment.tools.plan.consolidating.rehousing import House
 
 log = logging.getLogger(__name__)

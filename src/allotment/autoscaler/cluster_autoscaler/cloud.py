@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 
 from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup, group_in
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import failures
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
 
 log = logging.getLogger(__name__)

@@ -13,11 +13,10 @@ from typing import Final
 from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup
 from allotment.autoscaler.cluster_autoscaler.judging import Growth, renamed
 from allotment.autoscaler.readiness import is_ready
-from allotment.cluster.client import Tree
 from allotment.fleet.catalog import InstanceType
 from allotment.fleet.catalog.instance import CapacityType
 from allotment.model.resource import ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 
 _TYPE: Final = "node.kubernetes.io/instance-type"
 #: Nodes that are alike have these in common: type, group, and how their GPUs are cut.

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.cluster.client import Tree
 from allotment.externalgrpc.expander import Option
 from allotment.model.core import HOSTNAME
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
+from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.consolidating.rehousing import House, NoPlace
 

@@ -8,17 +8,16 @@ is a failure; why is in the events that it left. What was ordered is remembered 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.autoscaler.provider import Absent, Refused, Standing, State
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
+from allotment.model.trees import Tree
 from allotment.tools.plan.provisioning.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
 from allotment.tools.plan.provisioning.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
 from allotment.tools.plan.report import PlannedMachine
-
-Tree = dict[str, Any]
 
 NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 

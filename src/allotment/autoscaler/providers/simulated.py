@@ -20,14 +20,14 @@ from allotment.autoscaler.order import Order
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.autoscaler.providers.faults import Fault
 from allotment.autoscaler.supply import coming
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CONFIG_MAPS, NODES
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.meta import Value
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from allotment.cli.demonstrating.apply import tool
 from allotment.cli.demonstrating.machines import Bought, buy
@@ -24,8 +23,6 @@ from allotment.cli.examples import examples
 from allotment.cli.screen import Screen, called, folded, open_screen, shorten
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.lab.lab import Lab
-
-Tree = dict[str, Any]
 
 #: A simulated second passes in so much less.
 _SPEED = 20.0

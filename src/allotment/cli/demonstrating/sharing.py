@@ -22,8 +22,7 @@ from allotment.cli.screen import Screen, from_home, open_screen
 from allotment.fractal.sheet import Group, sheet
 from allotment.lab.asking import NoAnswer
 from allotment.lab.lab import Lab
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _MEASURE_SECONDS: Final = 12.0
 _START_SECONDS: Final = 60.0

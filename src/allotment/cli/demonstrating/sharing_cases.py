@@ -7,12 +7,11 @@ fractal application, told to draw without a pause; nothing else of them is chang
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cli.examples import find
 from allotment.model.loading import load_text
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Case(NamedTuple):

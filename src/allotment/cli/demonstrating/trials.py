@@ -6,7 +6,6 @@ import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from allotment.cli.demonstrating.apply import Tool, words_of
 from allotment.cli.examples import Example
@@ -15,9 +14,7 @@ from allotment.engine.diagnosis.names import kind_of
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.resource import Device
-from allotment.model.trees import to_value
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree, to_value
 
 #: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
 PATIENCE_SECONDS = 30.0

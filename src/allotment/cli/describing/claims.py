@@ -7,8 +7,7 @@ from typing import Any
 from allotment.cli.describing.generic import add_fields
 from allotment.cli.describing.page import NONE, Page, full
 from allotment.model.contested import WORDS, tree_is_set_aside
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def claim(page: Page, tree: Tree) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from allotment.cli.describing.page import NONE, UNKNOWN, Page
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import EVENTS
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 async def events_of(client: Client, tree: Tree) -> list[Tree] | None:

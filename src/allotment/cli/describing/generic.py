@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from allotment.cli.describing.page import Page
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
 _PLAIN = re.compile(r"[A-Za-z-]+")

@@ -7,9 +7,8 @@ from typing import Any
 
 from allotment.cli.describing.page import NONE, Page, full
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.tools.free import NodeReport
-
-Tree = dict[str, Any]
 
 _ROLE = "node-role.kubernetes.io/"
 

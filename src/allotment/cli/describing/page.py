@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.cli.tabs import aligned
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.cli.describing.page import NONE, Page, full
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def pod(page: Page, tree: Tree, claims: Mapping[str, Tree]) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from allotment.cli.describing.claims import node_of
 from allotment.cli.describing.page import NONE, Page, full
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def resource_slice(page: Page, tree: Tree) -> None:

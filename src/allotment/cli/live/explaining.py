@@ -48,7 +48,6 @@ from allotment.tools.sentences import listed
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 #: Explains what the inputs ask about; if the flag is set, only what the arguments name.
 Explain = Callable[[Inputs, bool], Explanation]
 

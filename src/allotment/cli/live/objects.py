@@ -10,8 +10,8 @@ from allotment.cli.live.jsonpath import BadTemplate, Template
 from allotment.cli.mistakes import Failure
 from allotment.cluster.asking.discovery import Served
 from allotment.model.formats import to_yaml
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Printer = Callable[[Tree], str]
 
 FORMS = "wide, yaml, json, name, jsonpath=TEMPLATE"

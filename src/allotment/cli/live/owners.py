@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import JOBS, PODS, REPLICA_SETS
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.client import Client
 
-Tree = dict[str, Any]
 
 #: What stands between a workload and its pods.
 _BETWEEN: dict[str, Resource] = {"Deployment": REPLICA_SETS, "CronJob": JOBS}

@@ -6,7 +6,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queued
 from allotment.cli.live.connection import on_cluster, refusal
@@ -22,14 +22,13 @@ from allotment.model.loading import Document, Loaded
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Mark
 from allotment.model.meta import Object
+from allotment.model.trees import Tree
 from allotment.tools.doctor.server import ServerFacts, stand_in
 from allotment.tools.free import NodeReport, free
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
-
-Tree = dict[str, Any]
 
 
 _NO_CLAIMS = "the cluster serves no resource.k8s.io: there is no dynamic resource allocation (allot doctor --only D101)"

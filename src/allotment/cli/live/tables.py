@@ -10,11 +10,11 @@ import msgspec
 from allotment.cli.mistakes import Failure
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient
 
-Tree = dict[str, Any]
 Query = list[tuple[str, str]]
 
 ACCEPT = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

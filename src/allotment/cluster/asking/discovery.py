@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from allotment.cluster.client import Reader, Resource, Tree
+from allotment.cluster.client import Reader, Resource
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 
 _AGGREGATED = ",".join(
     (

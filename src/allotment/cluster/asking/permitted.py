@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from allotment.cluster.asking.discovery import Discovery
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import Ask, attributes
 
 _GROUP: Final = "authorization.k8s.io"

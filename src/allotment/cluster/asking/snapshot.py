@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Wanted(NamedTuple):

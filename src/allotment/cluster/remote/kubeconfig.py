@@ -13,12 +13,11 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from allotment.model.loading import load_text
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _PLUGIN_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _MODES: Final = ("Never", "IfAvailable", "Always")

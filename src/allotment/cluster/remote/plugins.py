@@ -13,14 +13,13 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from allotment.cluster.errors import NoCredentials
 from allotment.cluster.remote.kubeconfig import Plugin, Target
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _SECONDS: Final = 60.0
 #: A person takes longer.

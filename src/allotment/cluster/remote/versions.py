@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Reader, Resource, Tree
+from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Reader, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -24,6 +24,7 @@ from allotment.cluster.resources import (
 )
 from allotment.model.fields import GROUP
 from allotment.model.patches import patch_from_v1
+from allotment.model.trees import Tree
 from allotment.model.versions import HUB, from_v1, to_v1
 
 #: Versions in which a kind is understood, the best first.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class Held(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from allotment.drivers.amd.binding import VFIO
 from allotment.drivers.amd.config import VfioDeviceConfig
 from allotment.drivers.amd.hardware import Hardware, HardwareError
-from allotment.drivers.amd.plan import Held, Plan, Tree
+from allotment.drivers.amd.plan import Held, Plan
 from allotment.drivers.driver import Granted, Refused
 from allotment.fleet.amd import Function
+from allotment.model.trees import Tree
 
 
 def planned(

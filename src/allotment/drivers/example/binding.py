@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache, Item
-from allotment.cluster.client import Tree
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
+from allotment.model.trees import Tree
 
 MANAGER: Final = "dra-example-controller"
 

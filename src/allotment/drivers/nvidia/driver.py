@@ -27,13 +27,14 @@ from allotment.drivers.nvidia.config import (
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Unwatched, Xid
 from allotment.drivers.nvidia.health import Trouble
 from allotment.drivers.nvidia.inventory import Inventory, kind_of
-from allotment.drivers.nvidia.plan import Held, Kind, Plan, Tree, read, readable
+from allotment.drivers.nvidia.plan import Held, Kind, Plan, read, readable
 from allotment.drivers.nvidia.planning import planned, refuse_overlap
 from allotment.drivers.nvidia.sweeping import swept
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.offering import Group, offering
 from allotment.model.resource import DeviceAttribute
+from allotment.model.trees import Tree
 
 _SUITED: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig, "vfio": VfioDeviceConfig}
 

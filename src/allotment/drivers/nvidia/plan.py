@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from allotment.model.trees import Tree
+
 Kind: TypeAlias = Literal["gpu", "mig", "vfio"]
-Tree = dict[str, Any]
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

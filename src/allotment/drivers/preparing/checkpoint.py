@@ -12,18 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from allotment.drivers.host import Storage
 from allotment.model.meta import Value
+from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 
 VERSION: Final = 1
-
-Tree = dict[str, Any]
 
 
 class Part(Value, frozen=True):

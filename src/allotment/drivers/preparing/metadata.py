@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,8 +22,7 @@ from allotment.cdi.store import SpecStore
 from allotment.drivers.driver import Claim, Prepared
 from allotment.drivers.preparing.checkpoint import Part
 from allotment.model.resource import Device as PublishedDevice
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _INSIDE: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _FOLDER: Final = "dra-device-metadata"

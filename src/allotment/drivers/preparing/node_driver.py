@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import UNOBSERVED, Observing
@@ -41,6 +41,7 @@ from allotment.drivers.preparing.status import Statuses
 from allotment.drivers.preparing.turns import Turns
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.resource import Device
+from allotment.model.trees import Tree
 from allotment.plugin import messages
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
 

@@ -15,11 +15,12 @@ from random import Random
 import msgspec
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.preparing.checkpoint import Entry, Part
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache, Item, all_synced
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import UNOBSERVED, Observing
@@ -29,7 +29,7 @@ from allotment.drivers.publishing.splitting import InvalidOffer, Slices, slices
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
-from allotment.model.trees import read_value, to_tree
+from allotment.model.trees import Tree, read_value, to_tree
 
 log = logging.getLogger(__name__)
 

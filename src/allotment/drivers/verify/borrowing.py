@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.client import Client, Resource, Tree
+from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.drivers.verify.verdict import NotChecked
@@ -34,7 +34,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.model.trees import read_value, to_tree
+from allotment.model.trees import Tree, read_value, to_tree
 from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)

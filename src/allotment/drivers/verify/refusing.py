@@ -6,11 +6,11 @@ import copy
 import uuid
 from typing import Final
 
-from allotment.cluster.client import Tree
 from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.preparing import ids_of, judged
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 
 _READ = "kubeletplugin helper: the claim is read from the API before it is prepared"

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
 from allotment.drivers.verify.borrowing import Borrowed, Borrower, Changed, as_chosen
@@ -20,7 +20,7 @@ from allotment.drivers.verify.life import Ended, Life
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.plugin.client import CALL_SECONDS, Connected, PluginInfo
 from allotment.plugin.encoding import V1, V1BETA1, VERSIONS
 from allotment.plugin.messages import CallFailed, ClaimRef, Prepared

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from allotment.exporter.alerts.alert import Alert
 from allotment.exporter.alerts.cluster import CLUSTER
 from allotment.exporter.alerts.components import COMPONENTS
-
-Tree: TypeAlias = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: Where the page with what to do is, unless somebody says otherwise.
 RUNBOOKS: Final = "docs/metrics.md"

@@ -20,8 +20,7 @@ import msgspec
 from allotment.model.fields import Field, Shape, shape_of
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 150  # messages in messages; schemas of schemas are the only ones without an end of their own

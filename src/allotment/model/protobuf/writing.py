@@ -21,8 +21,8 @@ import msgspec
 
 from allotment.model.fields import Field, Shape, shape_of
 from allotment.model.protobuf.reading import MAGIC
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Put = Callable[[Any], bytes]
 
 _VARINT, _FIXED64, _DELIMITED = 0, 1, 2

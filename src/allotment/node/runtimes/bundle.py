@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from allotment.cdi import oci
+from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import Sandbox
-
-Tree = dict[str, Any]
 
 #: What containers may do by default, as containerd and Docker have it.
 _CAPABILITIES: Final = tuple(

@@ -31,13 +31,13 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
+from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
-Tree = dict[str, Any]
 #: What becomes of a manifest's command: ``refused`` does not start, ``ignored`` runs the image's own, ``run`` runs it.
 Commands = Literal["refused", "ignored", "run"]
 

@@ -21,16 +21,15 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from allotment.cdi.oci import NotInjectable
+from allotment.model.trees import Tree
 from allotment.node.runtimes import bundle
 from allotment.node.runtimes.child import Child, Order
 from allotment.node.runtimes.images import Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
 from allotment.node.runtimes.streams import StreamConnection
-
-Tree = dict[str, Any]
 
 _PROGRAMS: Final = ("crun", "runc")
 _HYBRID: Final = Path("/sys/fs/cgroup/unified")

@@ -36,16 +36,15 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.model.trees import Tree
 from allotment.node.runtimes import account
 from allotment.node.runtimes.child import Child, Order
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
 from allotment.node.runtimes.streams import StreamConnection
-
-Tree = dict[str, Any]
 
 _HERE: Final = "127.0.0.1"
 _PREFIX: Final = "container-"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.model.trees import Tree
 from allotment.node.devices import Seen
 
-Tree = dict[str, Any]
 Write = Callable[[bytes], Awaitable[None]]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.clock import Clock
+from allotment.model.trees import Tree
 from allotment.node.programs import Inside, execute
 from allotment.node.runtimes.demo import Demo, is_demo
 from allotment.node.runtimes.page import Page, saying
@@ -29,8 +30,6 @@ _FOR_EVER: Final = 1e9
 _TERMINATED: Final = 143
 _KILLED: Final = 137
 _PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
-
-Tree = dict[str, Any]
 
 
 class Simulated:

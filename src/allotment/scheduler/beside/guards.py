@@ -23,11 +23,11 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.contested import LABEL, tree_is_set_aside
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.scheduler.beside.contention import contests, devices_of
 from allotment.scheduler.ledger import EXTENDED, FINALIZER, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
-Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 #: On claims made from a template: the entry of the pod's claims that it is for.

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
+from allotment.model.trees import Tree
 from allotment.scheduler.ledger import KnownClaim
-
-Tree = dict[str, Any]
 
 #: Seconds after which a scheduler that did nothing is forgotten.
 LATELY: Final = 300.0

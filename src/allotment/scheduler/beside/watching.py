@@ -13,12 +13,12 @@ from allotment.cluster.cache import Cache, Item
 from allotment.cluster.clock import Clock
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.scheduler.beside.contention import Contest, contests
 from allotment.scheduler.beside.rivals import LATELY, Rivals
 from allotment.scheduler.beside.settling import Settling
 from allotment.scheduler.ledger import KnownClaim, Ledger
 
-Tree = dict[str, Any]
 GiveWay = Callable[[Item[Tree], KnownClaim, str], None]
 
 _EVERYBODY_IS: Final = "default-scheduler"

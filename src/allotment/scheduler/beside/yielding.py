@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.cache import Item
 from allotment.cluster.client import Client
@@ -18,10 +18,10 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import Done, Observing
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
+from allotment.model.trees import Tree
 from allotment.scheduler.beside.guards import Guards
 from allotment.scheduler.ledger import KnownClaim
 
-Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 REASON: Final = "DeviceContested"

@@ -11,8 +11,6 @@ holds our devices. That goes for claims, too, that a scheduler before this one w
 
 from __future__ import annotations
 
-from typing import Any
-
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
@@ -31,8 +29,6 @@ from allotment.scheduler.binding.readying import Readying
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
-
-Tree = dict[str, Any]
 
 
 class Binder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from typing import Any
 
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -15,14 +14,13 @@ from allotment.cluster.resources import PODS
 from allotment.cluster.stopping import Left, Stopping
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.scheduler import readiness
 from allotment.scheduler.attempt import Chosen
 from allotment.scheduler.binding.failures import PRE_BIND, NotBound
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.resting import Resting
-
-Tree = dict[str, Any]
 
 
 class Readying:

@@ -7,17 +7,15 @@ this order: budgets that would be violated, the highest priority sent away, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.labels import matcher
 from allotment.placing.machines import Machine, Machines
 from allotment.placing.podspec import LabelSelector
 from allotment.placing.resident import Resident
 from allotment.scheduler.telling.sentence import NO_VICTIMS, NOT_HELPFUL, counted
-
-Tree = dict[str, Any]
 
 #: Nodes that are tried out at most for one pod.
 _MOST_NODES: Final = 100

@@ -21,6 +21,7 @@ from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.placing.filters.refusal import Refusal
 from allotment.placing.machines import Machine
 from allotment.scheduler import extended
@@ -34,7 +35,6 @@ from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
 from allotment.tools.explain.rewording import by_origin
 
-Tree = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 #: Seconds before a pod that found no node is told so.

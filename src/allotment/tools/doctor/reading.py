@@ -7,18 +7,16 @@ that makes no sense all the same costs only itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from allotment.model.core import Pod
 from allotment.model.meta import Object
 from allotment.model.quantity import QuantityError
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.model.versions import to_v1
 from allotment.tools.doctor.objects import TYPES
-
-Tree = dict[str, Any]
 
 
 class Read(NamedTuple):

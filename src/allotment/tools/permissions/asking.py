@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from allotment.model.trees import Tree
 from allotment.tools.permissions.roles import NAMESPACE
 from allotment.tools.permissions.rule import Part, Rule
-
-Tree = dict[str, Any]
 
 
 class Ask(NamedTuple):

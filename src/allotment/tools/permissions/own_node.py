@@ -7,12 +7,11 @@ another. Only the driver's own account is held to it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from allotment.model.trees import Tree
 from allotment.tools.permissions.roles import NAMESPACE, labels_of, name_of
 from allotment.tools.permissions.rule import Part
-
-Tree = dict[str, Any]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _NODE: Final = "request.userInfo.extra[?'authentication.kubernetes.io/node-name'][0].orValue('')"

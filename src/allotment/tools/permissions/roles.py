@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from allotment.model.trees import Tree
 from allotment.tools.permissions.rule import Part, Rule
-
-Tree = dict[str, Any]
 
 GROUP: Final = "rbac.authorization.k8s.io"
 #: Where a part's account, Lease and records are, unless somebody says otherwise: a namespace that every cluster has.

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from allotment.model.core import HOSTNAME
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 #: Names that everybody's cluster has tell nothing.
 _COMMON = {

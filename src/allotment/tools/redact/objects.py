@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from allotment.model.quota import counts_devices
+from allotment.model.trees import Tree
 from allotment.tools.redact.names import Names, only
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
 
-Tree = dict[str, Any]
 Redact = Callable[[Names, Tree], Tree]
 
 _METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from allotment.model.trees import Tree
 from allotment.tools.redact.names import Names, only
 from allotment.vocabulary.folders import telling
-
-Tree = dict[str, Any]
 
 _SPEC = (
     "schedulerName", "priority", "preemptionPolicy", "restartPolicy", "overhead", "resources", "schedulingGates",

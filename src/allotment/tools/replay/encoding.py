@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from allotment.fleet.classes import CLASSES
 from allotment.fleet.modes import ConsumableShares
@@ -35,7 +35,7 @@ from allotment.model.resource import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.tools.replay.trace import WHOLE, TraceNode, TracePod
 
 #: The DeviceClass of the claims.
@@ -47,7 +47,6 @@ NAMESPACE: Final = "default"
 #: More nodes than any cluster has, so that the limit holds everywhere.
 _ALWAYS: Final = 2**31 - 1
 
-Tree = dict[str, Any]
 
 #: What a trace's model stands for among GPUs that clouds sell: products, as the driver names them.
 #: P100s are no longer sold: V100 with as much memory came after them. G2 and G3 are undisclosed types of eight GPUs,

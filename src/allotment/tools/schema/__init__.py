@@ -7,13 +7,12 @@ world decides is open: names of classes, drivers and attributes are suggested, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from allotment.model.features import Features
 from allotment.model.fields import GROUP, kinds_of, versions_of
+from allotment.model.trees import Tree
 from allotment.tools.schema.structs import Definitions
-
-Tree = dict[str, Any]
 
 #: What DRA is written in; pods and what makes them come when asked for.
 USUAL: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")

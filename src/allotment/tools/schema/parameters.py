@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect as python
-from typing import Any
 
 from msgspec import inspect
 
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 from allotment.vocabulary import drivers
 from allotment.vocabulary.parameters import kinds_of
-
-Tree = dict[str, Any]
 
 
 def drivers_with_parameters() -> tuple[str, ...]:

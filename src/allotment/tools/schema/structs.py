@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.model.features import GATES, Features
 from allotment.model.fields import Shape, shape_of
+from allotment.model.trees import Tree
 from allotment.tools.schema.meanings import MEANINGS, SERVER_WRITES
 from allotment.tools.schema.parameters import parameter_definitions
 from allotment.tools.schema.suggestions import FIELDS, STRUCTS
-
-Tree = dict[str, Any]
 
 _VALUES: Final[dict[str, Tree]] = {
     "string": {"type": "string"},

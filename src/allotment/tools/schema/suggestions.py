@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from allotment.model.trees import Tree
 from allotment.tools.schema.parameters import drivers_with_parameters
 from allotment.vocabulary import drivers, installed_classes, vocabulary
 from allotment.vocabulary.finding import reading
-
-Tree = dict[str, Any]
 
 _LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"

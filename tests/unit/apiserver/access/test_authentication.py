@@ -14,8 +14,8 @@ from allotment.apiserver.exchange import Peer, Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 KEY = b"k" * 32
 GROUP = "rbac.authorization.k8s.io"

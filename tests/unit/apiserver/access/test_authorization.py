@@ -8,9 +8,9 @@ from allotment.apiserver.access.rbac import Rule, granted, uncovered
 from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import KINDS, Shelf, created, write
 
-Tree = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 ANN = User("ann", ("system:authenticated",))
 

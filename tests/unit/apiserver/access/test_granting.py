@@ -1,11 +1,9 @@
-from typing import Any
-
 import pytest
 
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf, created, updated, write
 
-Tree = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 
 

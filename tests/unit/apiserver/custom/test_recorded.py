@@ -11,9 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from allotment.model.trees import Tree
 from tests.unit.apiserver.served import Said, Served
-
-Tree = dict[str, Any]
 
 FREE = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "managedFields"}
 #: What is otherwise here, and why.

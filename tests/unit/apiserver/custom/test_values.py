@@ -19,9 +19,8 @@ from allotment.apiserver.custom.structure import schema_problems
 from allotment.apiserver.custom.values import problems
 from allotment.model.pruning import prune
 from allotment.model.strict import check
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf
-
-Tree = dict[str, Any]
 
 SPEC: Tree = {
     "type": "object",

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.exchange import Peer, Response
+from allotment.model.trees import Tree
 from tests.unit.apiserver.served import MERGE, Served
-
-Tree = dict[str, Any]
 
 GROUP = "certificates.k8s.io"
 PATH = f"/apis/{GROUP}/v1/certificatesigningrequests"

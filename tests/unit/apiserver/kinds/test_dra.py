@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from allotment.model.trees import Tree
 from tests.unit.apiserver.served import CLAIMS, PODS, Said, Served, pod
-
-Tree = dict[str, Any]
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POOLS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"

@@ -10,9 +10,8 @@ from allotment.apiserver.registry import built_in_kinds
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.pod_groups import FINALIZER, GATE
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf, shown, write
-
-Tree = dict[str, Any]
 
 FEATURES = Features("1.36", {GATE: True})
 [RULES] = [kind.rules for kind in built_in_kinds(FEATURES) if kind.kind == "PodGroup"]

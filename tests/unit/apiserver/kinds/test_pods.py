@@ -10,9 +10,8 @@ import pytest
 from allotment.apiserver.kinds.go_text import difference, pod_spec_text
 from allotment.apiserver.kinds.pod_calls import bind, evict
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf, created, updated, write
-
-Tree = dict[str, Any]
 
 RESOURCES = "spec.containers[0].resources"
 ALWAYS = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -6,9 +6,8 @@ import pytest
 from allotment.apiserver.kinds.autoscalers import autoscaler_from_version, autoscaler_to_version
 from allotment.apiserver.kinds.cron_jobs import schedule_problem
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import KINDS, Shelf, created, updated, write
-
-Tree = dict[str, Any]
 
 TEMPLATE: Tree = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 

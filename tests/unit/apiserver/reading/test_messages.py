@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 
 from allotment.apiserver.exchange import Response, Streaming
 from allotment.model.protobuf import MAGIC, decode
+from allotment.model.trees import Tree
 from tests.unit.apiserver.served import CLAIMS, MAPS, PODS, Served, config_map, pod
-
-Tree = dict[str, Any]
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 PARTIAL = f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

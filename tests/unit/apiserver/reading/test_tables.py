@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.reading.columns import age, columns, duration, few, selector
+from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import KINDS, NOW, Shelf, row
-
-Tree = dict[str, Any]
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from allotment.apiserver.reading import watching
+from allotment.model.trees import Tree
 from tests.unit.apiserver.served import MAPS, Served, closed, config_map, events
-
-Tree = dict[str, Any]
 
 
 def _shown(found: list[Tree]) -> list[tuple[str, str]]:

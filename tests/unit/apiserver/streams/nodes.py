@@ -9,9 +9,8 @@ from typing import Any
 
 from allotment.apiserver.streams.kubelets import Sizes, Write
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
-
-Tree = dict[str, Any]
 
 POD: Tree = {
     "metadata": {"name": "web", "namespace": "shop"},

@@ -10,7 +10,8 @@ import pytest
 from allotment.apiserver.exchange import Request, Upgrade
 from allotment.apiserver.streams import answer
 from allotment.cluster.errors import StatusError
-from tests.unit.apiserver.streams.nodes import POD, Nodes, Peer, Tree
+from allotment.model.trees import Tree
+from tests.unit.apiserver.streams.nodes import POD, Nodes, Peer
 from tests.unit.apiserver.streams.test_spdy import Speaker
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"

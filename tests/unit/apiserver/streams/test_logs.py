@@ -9,7 +9,8 @@ import pytest
 from allotment.apiserver.exchange import Request, Response, Streaming
 from allotment.apiserver.streams import answer
 from allotment.cluster.errors import StatusError
-from tests.unit.apiserver.streams.nodes import POD, Nodes, Tree
+from allotment.model.trees import Tree
+from tests.unit.apiserver.streams.nodes import POD, Nodes
 
 
 def log(query: str, nodes: Nodes | None, pod: Tree = POD) -> tuple[Any, bytes]:

@@ -14,8 +14,7 @@ from allotment.apiserver.writing.managed_fields import only_times_differ, update
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of
 from allotment.model.normal import normal
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from allotment.apiserver.writing.json_patch import MOST_OPERATIONS, apply_json_patch, unknown_fields
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def op(name: str, path: str, **rest: Any) -> Tree:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from allotment.apiserver.writing.managed_fields import updated
 from allotment.model.fields import shape_of
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

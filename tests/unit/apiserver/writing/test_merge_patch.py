@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.writing.merge_patch import apply_merge_patch
 from allotment.cluster.errors import StatusError
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=3),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,7 @@ from hypothesis import strategies as st
 from allotment.apiserver.writing.strategic import apply_strategic
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import Shape, shape_of
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def pod_shape() -> Shape:

@@ -26,12 +26,10 @@ from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import catalog
 from allotment.fleet.classes import CLASSES
 from allotment.model.features import Features
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.consolidating.rehousing import House
 from allotment.tools.plan.limits import Limits
 from tests.unit.cluster.memory import MemoryClient
-
-Tree = dict[str, Any]
 
 FEATURES = Features(kube="1.36")
 MEMORY = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 0"

@@ -9,10 +9,9 @@ import pytest
 
 from allotment.cluster.asking.permitted import missing
 from allotment.cluster.errors import StatusError
+from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import asks
 from allotment.tools.permissions.parts import PARTS
-
-Tree = dict[str, Any]
 
 
 class Refusing:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,6 @@ import pytest
 
 from allotment.apiserver.exchange import Answer, Request, Response
 from allotment.cluster.cache import Cache
-from allotment.cluster.client import Tree
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.http import HttpClient
@@ -25,6 +25,7 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
+from allotment.model.trees import Tree
 from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
 
 NODE = {"metadata": {"name": "n1"}}
@@ -95,16 +96,16 @@ def test_patience_ends() -> None:
     asyncio.run(story())
 
 
-def test_a_server_that_says_later_and_later_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.cluster.remote.connection._LATER_SECONDS", 1.5)
+@pytest.mark.parametrize(("most", "times"), [(1.5, 2), (0, 1)])
+def test_a_server_that_says_later_and_later_is_not_asked_for_ever(most: float, times: int) -> None:
     server = Scripted(*[refusal(429, "TooManyRequests", ("Retry-After", "1"))] * 3)
 
     async def story(client: HttpClient) -> None:
         with pytest.raises(StatusError):
             await client.get(NODES, "n1")
 
-    talk(server, story)
-    assert len(server.asked) == 2
+    talk(server, story, later=most)
+    assert len(server.asked) == times
 
 
 @asynccontextmanager
@@ -367,14 +368,14 @@ def test_through_a_proxy_without_tls() -> None:
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> None:
     ask, _ = ASKED[asked]
-    bars = iter(["", "another leads", "another leads"])
+    bars = chain([""], repeat("another leads"))
     server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer({"kind": "Node"}))
 
     async def story() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
         target = Target(f"http://127.0.0.1:{port}")
-        async with HttpClient(target, patience_seconds=5, barred=lambda: next(bars)) as client:
+        async with HttpClient(target, patience_seconds=0.2, barred=lambda: next(bars)) as client:
             if asked in ("get", "list"):
                 await ask(client)
             else:
@@ -384,3 +385,12 @@ def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> No
 
     asyncio.run(story())
     assert len(server.asked) == (2 if asked in ("get", "list") else 1)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_barred_for_a_moment_is_sent_once_afterwards(asked: str) -> None:
+    ask, _ = ASKED[asked]
+    server = Scripted(answer({"kind": "Node"}))
+    bars = chain(["it is late"], repeat(""))
+    talk(server, ask, patience=5, barred=lambda: next(bars))
+    assert len(server.asked) == 1

@@ -13,9 +13,8 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.remote import versions
 from allotment.cluster.remote.versions import Negotiated, NotServed, Versions
 from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
-
-Tree = dict[str, Any]
 
 FLAT = {"name": "r", "deviceClassName": "c"}
 CLAIM: Tree = {

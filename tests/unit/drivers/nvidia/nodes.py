@@ -17,9 +17,9 @@ from allotment.fleet.modes import Full, NvidiaMode, parse_mode
 from allotment.fleet.nvidia import gpus_of
 from allotment.fleet.nvidia.offering import made_of
 from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
 
 NODE = "n1"
-Tree = dict[str, Any]
 
 
 class Simulated(NamedTuple):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import example, given
@@ -18,13 +18,13 @@ from allotment.drivers.nvidia.plan import read
 from allotment.drivers.nvidia.simulated.faults import Crash
 from allotment.drivers.preparing.checkpoint import Checkpoint
 from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.nvidia.nodes import Simulated, node
 from tests.unit.drivers.world import memory_host, opaque, put_claim
 
 DRIVER = "gpu.nvidia.com"
-Tree = dict[str, Any]
 
 
 class Wanted(NamedTuple):

@@ -10,10 +10,10 @@ import yaml
 
 from allotment.drivers.driver import Claim
 from allotment.drivers.preparing.claims import granted
+from allotment.model.trees import Tree
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
 
 Shared = Callable[[str], Path]
-Tree = dict[str, Any]
 
 
 def spec_of(path: Path) -> Tree:

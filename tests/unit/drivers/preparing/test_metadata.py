@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,11 @@ from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
 from allotment.drivers.host import FileStorage, Host
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.resource import Device, DeviceAttribute
+from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim
 
-Tree = dict[str, Any]
 INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
 
 

@@ -14,10 +14,9 @@ from allotment.drivers import host as hosts
 from allotment.drivers.driver import Claim, Prepared, Refused
 from allotment.drivers.preparing import node_driver as framework
 from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
-
-Tree = dict[str, Any]
 
 
 class Sweeper(FakeDriver):

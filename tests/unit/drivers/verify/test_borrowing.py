@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.client import Listing, Tree
+from allotment.cluster.client import Listing
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
 from allotment.drivers.verify.trial import Trial
 from allotment.drivers.verify.verdict import NotChecked
+from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import NODE, World, trial
 
 

@@ -16,10 +16,11 @@ import pytest
 
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Folder
-from allotment.cluster.client import Listing, Tree
+from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.table import CHECKS
+from allotment.model.trees import Tree
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
 from tests.unit.drivers.verify.given import Bent, World, introduced, trial, verified
 

@@ -8,11 +8,9 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, ResourceSlice
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.scheduler.beside.contention import Contest, contests
 from tests.unit.scheduler.world import FEATURES
-
-Tree = dict[str, Any]
 
 
 def _inventory(*devices: Tree, counters: Tree | None = None) -> Inventory:

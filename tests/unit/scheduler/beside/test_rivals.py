@@ -7,11 +7,10 @@ from typing import Any
 from allotment.cluster.cache import Item
 from allotment.cluster.clock import Clock
 from allotment.model.resource import ResourceClaimSpec
+from allotment.model.trees import Tree
 from allotment.scheduler.beside.rivals import LATELY, LONGEST, SHORTEST, Rivals
 from allotment.scheduler.ledger import KnownClaim
 from tests.unit.scheduler.world import claim, pod
-
-Tree = dict[str, Any]
 
 
 class _Clock(Clock):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.client import Tree
+from allotment.model.trees import Tree
 from allotment.placing.filters import judge
 from allotment.placing.machines import Machine, Machines
 from allotment.scheduler.preempting.choosing import Preemption, choose

@@ -8,14 +8,12 @@ from typing import Any
 
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import GATES, Features
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.doctor.examining import examine
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.reading import read
 from allotment.tools.permissions.asking import Ask
-
-Tree = dict[str, Any]
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2026-06-01T08:00:00Z"

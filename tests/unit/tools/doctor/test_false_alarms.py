@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.unit.tools.doctor.clinic import DRA, JUST_NOW, LONG_AGO, NVIDIA, Cluster, asking
-
-Tree = dict[str, Any]
 
 
 def severities(cluster: Cluster) -> dict[str, str]:

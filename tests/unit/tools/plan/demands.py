@@ -12,7 +12,7 @@ from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan
@@ -21,8 +21,6 @@ from allotment.tools.plan.report import Plan
 FEATURES = Features(kube="1.36")
 GPU = "gpu.nvidia.com"
 MIG = "mig.nvidia.com"
-
-Tree = dict[str, Any]
 
 
 def request(

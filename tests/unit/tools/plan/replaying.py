@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
@@ -15,7 +15,7 @@ from allotment.fleet.slices import slices_of
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.placing.demand import Demands
 from allotment.placing.machines import Machines
 from allotment.scheduler.attempt import Attempts, Chosen
@@ -25,8 +25,6 @@ from allotment.scheduler.pods import WaitingPod, claims_of
 from allotment.tools.explain.input import key_of
 from allotment.tools.plan.report import Plan, PlannedMachine
 from allotment.tools.plan.waiting.demand import Waiting, demand_of
-
-Tree = dict[str, Any]
 
 
 class _NoGroups:

@@ -12,9 +12,7 @@ from allotment.fleet import CLASSES, cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.model.trees import read_value, to_tree
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree, read_value, to_tree
 
 FEATURES = Features(kube="1.36")
 GPU = "gpu.nvidia.com"

@@ -15,8 +15,8 @@ from allotment.apiserver.kinds.defaults import cluster, core, pods, workloads
 from allotment.apiserver.kinds.defaults.amounts import rounded_up
 from allotment.apiserver.kinds.defaults.filling import Fill, absent, empty
 from allotment.model.fields import GROUP, Shape, shape_of
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Walk = Callable[..., Any]
 
 TYPES: Final[Mapping[str, Fill]] = {**pods.TYPES, **core.TYPES, **workloads.TYPES, **cluster.TYPES}

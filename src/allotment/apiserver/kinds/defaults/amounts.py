@@ -6,8 +6,8 @@ import functools
 from typing import Any, Final
 
 from allotment.model.quantity import Quantity, QuantityError
+from allotment.model.trees import Tree
 
-Tree = dict[str, Any]
 Amounts = dict[str, Any]
 
 _MILLI: Final = 10**6

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.defaults.filling import Fill, absent, empty, when_absent, when_empty, within
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_empty, within
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _CLIENT_IP_SECONDS: Final = 10800
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
+
 Fill = Callable[[Tree], Tree]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.defaults.amounts import pod_level, with_requests_from_limits
 from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_absent, when_empty, within
 from allotment.apiserver.kinds.defaults.images import pull_policy
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _DEFAULT_MODE: Final = 0o644
 _HOUR: Final = 3600

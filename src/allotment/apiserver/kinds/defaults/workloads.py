@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_absent, when_empty, within
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 _MOST: Final = 2**31 - 1
 #: Where a daemon set's count of template changes has lived since the field went; whoever counts starts at 1.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from allotment.cluster.cache import Item, by_uid
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
@@ -25,6 +25,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
 )
 from allotment.drivers.nvidia.compute_domain.objects import daemon_set, daemon_template, workload_template
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.model.trees import Tree
 
 _CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"
 

@@ -25,9 +25,9 @@ from allotment.drivers.nvidia.compute_domain.names import (
     LABEL,
     ComputeDomainChannelConfig,
     ComputeDomainDaemonConfig,
-    Tree,
 )
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
+from allotment.model.trees import Tree
 from allotment.vocabulary.parameters.compute_domain import problems
 
 #: A node changes often: its kubelet says that it is alive.

@@ -7,7 +7,8 @@ from typing import Final
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CUSTOM_KINDS
-from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, GROUP, Tree
+from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, GROUP
+from allotment.model.trees import Tree
 
 #: The name of its definition.
 DEFINITION: Final = f"{COMPUTE_DOMAINS.plural}.{GROUP}"

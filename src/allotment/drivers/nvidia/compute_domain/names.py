@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from allotment.cluster.client import Resource
 from allotment.vocabulary.parameters.compute_domain import KINDS
 from allotment.vocabulary.parameters.compute_domain import AllocationMode as AllocationMode
 from allotment.vocabulary.parameters.compute_domain import ComputeDomainChannelConfig as ComputeDomainChannelConfig
 from allotment.vocabulary.parameters.compute_domain import ComputeDomainDaemonConfig as ComputeDomainDaemonConfig
-
-Tree = dict[str, Any]
 
 GROUP: Final = "resource.nvidia.com"
 COMPUTE_DOMAINS: Final = Resource(GROUP, "v1beta1", "computedomains", "ComputeDomain", True)

@@ -11,10 +11,10 @@ from allotment.drivers.nvidia.compute_domain.names import (
     COMPUTE_DOMAINS,
     DAEMON_CLASS,
     LABEL,
-    Tree,
     objects_name,
 )
 from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.model.trees import Tree
 
 #: A daemon of a simulated fabric has nothing to do but to be there.
 IMAGE: Final = "allotment.dev/imex-daemon"

@@ -27,16 +27,16 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from allotment.drivers.nvidia.simulated.device_memory import OutOfMemory
 from allotment.drivers.nvidia.simulated.engine import Activity, ComputeError, Engine
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND
 from allotment.drivers.nvidia.simulated.share import Share
+from allotment.model.trees import Tree
 
 Find = Callable[[str], Share | None]
 Running = Callable[[Share], AbstractContextManager[None]]
-Tree = dict[str, Any]
 
 #: The variable that tells a container's programs where its simulated GPU is.
 VARIABLE: Final = "ALLOTMENT_GPU"

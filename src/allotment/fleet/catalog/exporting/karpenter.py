@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.fleet.catalog.exporting.naming import object_name
 from allotment.fleet.catalog.instance import CapacityType, InstanceType
 from allotment.fleet.catalog.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 class NodeClass(NamedTuple):

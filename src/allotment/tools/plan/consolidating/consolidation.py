@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as with_fields
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from allotment.fleet.catalog import template_of
 from allotment.fleet.catalog.instance import InstanceType, Template
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, Value
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.consolidating.disruption import (
     Guards,
@@ -36,8 +36,6 @@ from allotment.tools.plan.consolidating.rehousing import House, NoPlace, Place
 from allotment.tools.plan.consolidating.without import without
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine
-
-Tree = dict[str, Any]
 
 #: Sets of nodes that are planned anew at most, unless the time ends before.
 _TRIES: Final = 24

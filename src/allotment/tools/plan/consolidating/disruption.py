@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from allotment.model.meta import ObjectKey, Value
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.placing.labels import matcher
 from allotment.placing.podspec import LabelSelector
 from allotment.tools.plan.consolidating.lodgers import Lodger
 from allotment.tools.plan.consolidating.rehousing import House
-
-Tree = dict[str, Any]
 
 #: As in Karpenter's budgets. Empty: nothing to move. Underutilized: what is on it has room elsewhere.
 Reason: TypeAlias = Literal["Empty", "Underutilized"]

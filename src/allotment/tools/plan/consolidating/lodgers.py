@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,11 +12,9 @@ from allotment.model.generated import generated_claim
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from allotment.model.selection import NodeSelector
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.placing.demand import Demands
 from allotment.placing.resident import Resident, resident_of
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

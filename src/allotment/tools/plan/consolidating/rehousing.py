@@ -8,7 +8,7 @@ anybody else uses it, and is free when the last user has left (KEP-4381). Every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.placing.demand import admits
 from allotment.placing.filters.neighbours import neighbour_scores, neighbours
 from allotment.placing.filters.refusal import Refusal
@@ -41,7 +41,6 @@ from allotment.tools.explain.extended import extended_claim
 from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.consolidating.lodgers import KnownClaim, Lodger, Lodgers, identity, key_of
 
-Tree = dict[str, Any]
 V = TypeVar("V", bound=Value)
 
 _FINISHED: Final = ("Succeeded", "Failed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,12 +17,10 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from allotment.model.trees import read_value
+from allotment.model.trees import Tree, read_value
 from allotment.model.workloads import PodGroup
 from allotment.tools.plan.consolidating.disruption import movable
 from allotment.tools.plan.consolidating.rehousing import House
-
-Tree = dict[str, Any]
 
 _KINDS: dict[str, type[Object]] = {
     kind.__name__: kind

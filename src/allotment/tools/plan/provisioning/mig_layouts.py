@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from allotment.fleet.description import parse_fleet
 from allotment.fleet.errors import FleetError
 from allotment.fleet.modes import StaticMig
+from allotment.model.trees import Tree
 from allotment.tools.plan.report import PlannedMachine
-
-Tree = dict[str, Any]
 
 #: Profiles by GPU; a GPU with none stays whole.
 Layout: TypeAlias = tuple[tuple[str, ...], ...]

@@ -8,13 +8,13 @@ that was planned, the node gets the label that NVIDIA's MIG manager follows, and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from allotment.fleet.catalog.exporting.karpenter import NODE_CLASSES, NodeClass
 from allotment.fleet.catalog.labels import SETTERS
 from allotment.model.core import Taint
 from allotment.model.meta import Value
-from allotment.model.trees import to_tree
+from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.provisioning.mig_layouts import (
     MIG_LABEL,
     mig_config_map,
@@ -23,8 +23,6 @@ from allotment.tools.plan.provisioning.mig_layouts import (
     mig_parted,
 )
 from allotment.tools.plan.report import PlannedMachine
-
-Tree = dict[str, Any]
 
 API_VERSION: Final = "karpenter.sh/v1"
 KIND: Final = "NodeClaim"

@@ -11,8 +11,7 @@ from allotment.apiserver.kinds.defaults import TYPES, defaults_for
 from allotment.apiserver.kinds.defaults.images import pull_policy
 from allotment.model.fields import kinds_of, shape_of
 from allotment.model.normal import normal
-
-Tree = dict[str, Any]
+from allotment.model.trees import Tree
 
 
 def filled(api_version: str, kind: str, tree: Tree) -> Tree:

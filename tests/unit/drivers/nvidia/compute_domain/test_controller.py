@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.cluster.client import Resource, Tree
+from allotment.cluster.client import Resource
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
 from allotment.drivers.driver import Claim, Granted
@@ -27,6 +27,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
 )
 from allotment.drivers.nvidia.compute_domain.objects import workload_template
 from allotment.drivers.preparing import configuration
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.unit.control.world import NAMESPACE, World, world
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.client import Tree
 from allotment.cluster.resources import NODES
 from allotment.drivers.driver import Claim, Granted, Refused
 from allotment.drivers.nvidia.compute_domain.domains import Domain
@@ -15,6 +14,7 @@ from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, LABEL
 from allotment.drivers.preparing import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.nvidia import Fabric, gpus_of
+from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 
 DOMAIN = Domain("cd-1", "team", "training")

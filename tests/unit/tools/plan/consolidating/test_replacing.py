@@ -25,7 +25,6 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Unserved
 from tests.unit.tools.plan.running import FEATURES, NoRoom, Running, anti_affinity, ever, names, request, spread
 
-Tree = dict[str, Any]
 ANY = Policy(budgets=(Budget(nodes="100%"),))
 #: Of whatever type: only the node and the slices are looked at.
 ANYTHING = catalog()[0]

@@ -10,6 +10,7 @@ import pytest
 from allotment.model.core import Taint
 from allotment.model.loading import load_text
 from allotment.model.meta import ObjectKey
+from allotment.model.trees import Tree
 from allotment.tools.plan.provisioning.mig_layouts import (
     mig_config_map,
     mig_config_name,
@@ -20,7 +21,6 @@ from allotment.tools.plan.provisioning.mig_layouts import (
 from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests, node_claims
 from allotment.tools.plan.report import PlannedMachine, Seat
 
-Tree = dict[str, Any]
 SEVEN = "8xa100-40gb/static-mig=1g.5gb:7"
 
 

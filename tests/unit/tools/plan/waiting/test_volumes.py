@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from allotment.fleet.catalog import catalog
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from allotment.model.trees import to_value
+from allotment.model.trees import Tree, to_value
 from allotment.model.workloads import StatefulSet
 from allotment.tools.plan.report import Plan
 from tests.unit.tools.plan.demands import claim_template, instance, node, planned, pod, pods, request
 
-Tree = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 T4 = instance("t4", "t4", 1, "0.5")
 ANY = claim_template("any", request())
