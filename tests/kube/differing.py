@@ -97,6 +97,10 @@ class Difference(NamedTuple):
     told: str
 
 
+class Stuck(Exception):
+    """What a pod had is not given back."""
+
+
 class Place:
     """The cluster that is used by one world after the other."""
 
@@ -121,6 +125,8 @@ class Place:
             again = [spec in specs[:number] for number, spec in enumerate(specs)]
             found = [one for pod, equal in zip(world.pods, again, strict=True) for one in await self._pod(pod, equal)]
             return [*found, *await self._given_twice()]
+        except Stuck as error:
+            return [Difference("left behind", "", str(error))]
         finally:
             await self.clear()
 
@@ -173,6 +179,9 @@ class Place:
             found[first] = await self._again(pod, before, await self._tried(pod, first, before))
             if found[first].node:
                 await self._undone(pod, before)
+                found[second] = await self._tried(pod, second, before)
+        if not found[second].node:  # else what comes may help it, and it would be in the way
+            await self._undone(pod, before)
         theirs, ours = found[THEIRS], found[OURS]
         name = pod["metadata"]["name"]
         differences = [Difference(kind, name, told) for kind, told in self._compared(theirs, ours, again)]
@@ -261,15 +270,18 @@ class Place:
         metadata = pod["metadata"]
         await self._gone(PODS, metadata)
         names = {tree["metadata"]["name"]: _allocated(tree) for tree in before if tree["kind"] == "ResourceClaim"}
-        async with asyncio.timeout(_PATIENCE):
-            while True:
-                claims = (await self.client.list(CLAIMS, metadata["namespace"])).items
-                new = [tree for tree in claims if tree["metadata"]["name"] not in names]
-                if not new and all(_allocated(tree) == names[tree["metadata"]["name"]] for tree in claims):
-                    break
-                for tree in new:
-                    await self._gone(CLAIMS, tree["metadata"])
-                await asyncio.sleep(0.02)
+        latest = time.monotonic() + _PATIENCE
+        while True:
+            claims = (await self.client.list(CLAIMS, metadata["namespace"])).items
+            new = [tree for tree in claims if tree["metadata"]["name"] not in names]
+            other = [tree for tree in claims if _allocated(tree) != names.get(tree["metadata"]["name"], False)]
+            if not new and not other:
+                break
+            if time.monotonic() > latest:
+                raise Stuck(f"{metadata['name']}: {', '.join(tree['metadata']['name'] for tree in [*new, *other])}")
+            for tree in new:
+                await self._gone(CLAIMS, tree["metadata"])
+            await asyncio.sleep(0.02)
         await asyncio.sleep(0.02)
 
     async def _state(self) -> list[Tree]:
