@@ -5,7 +5,8 @@ partitions, shares, taints, constraints, alternatives, selectors that fail while
 alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one request
 that must differ from others, too; attributes that are lists; counters where a taint or a constraint refuses a device;
 pools of two drivers with the same name (it mixes up their counters); a pod that has a device plugin's resource and a
-claim (it is told that "nil or empty request mappings" keep it from being bound).
+claim (it is told that "nil or empty request mappings" keep it from being bound); a DeviceTaintRule without selector (its
+scheduler taints every device, its controller and 1.37 none).
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ class _Drawing:
         if self.chance(0.5):
             selector["device"] = self.random.choice(["d0", "d1"])
         effect = self.random.choice(["NoSchedule", "NoSchedule", "NoExecute", "None"])
-        spec = {"taint": {**_TAINT, "effect": effect}, **({"deviceSelector": selector} if selector else {})}
+        spec = {"taint": {**_TAINT, "effect": effect}, "deviceSelector": selector}
         return {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule",
                 "metadata": {"name": f"{self.name}-rule"}, "spec": spec}  # fmt: skip
 
