@@ -5,8 +5,8 @@ partitions, shares, taints, constraints, alternatives, selectors that fail while
 alike enough that claims nearly fit. What 1.36 is known to decide wrongly does not come: several devices of one request
 that must differ from others, too; attributes that are lists; counters where a taint or a constraint refuses a device;
 pools of two drivers with the same name (it mixes up their counters); a pod that has a device plugin's resource and a
-claim (it is told that "nil or empty request mappings" keep it from being bound); a DeviceTaintRule without selector (its
-scheduler taints every device, its controller and 1.37 none).
+claim (it is told that "nil or empty request mappings" keep it from being bound); a DeviceTaintRule without
+selector (its scheduler taints every device, its controller and 1.37 none).
 """
 
 from __future__ import annotations
