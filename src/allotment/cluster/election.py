@@ -5,7 +5,9 @@ Times in the Lease come from different machines, so no copy trusts them: a Lease
 at once, before another may start.
 
 A process that stood still (stopped, starved of processor time) notices this only after it has gone on for a moment.
-:meth:`LeaderElection.barred` is for those who write: it looks at the time, not at what the process has noticed.
+:meth:`LeaderElection.barred` is for those who write: it looks at the time, not at what the process has noticed. Who is
+late is barred, and has lost nothing yet: if the server takes a renewal of the very Lease that was written last, nobody
+else has led meanwhile.
 """
 
 from __future__ import annotations
@@ -62,6 +64,10 @@ class LeaderElection:
         self._random = random
         self._terms = terms
         self._seen: tuple[str, float] = ("", 0.0)  # resourceVersion of the Lease, and since when it has been that
+        self._mine: Tree | None = None
+        """The Lease as this copy wrote it last."""
+        self._asked = 0.0
+        """When it asked for that; others count from when they see it, which is later."""
         self._until = -inf
         """Until when nobody else can have the Lease, by the clock's ``seconds``."""
         self.leading = False
@@ -88,12 +94,10 @@ class LeaderElection:
 
     async def lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for this copy's turn and lead once, until ``lead`` ends. Raises LeaseLost, with ``lead`` cancelled."""
-        asked = self._clock.seconds()
         while not await self._try(self._terms.renew):
             await self._pause()
-            asked = self._clock.seconds()
         log.info("%s: %s leads", self.name, self.identity)
-        self._until = asked + self._terms.renew
+        self._until = self._asked + self._terms.renew
         self.leading = True
         leading = asyncio.ensure_future(lead())
         try:
@@ -125,12 +129,12 @@ class LeaderElection:
             pause.cancel()
             if leading.done():
                 break
-            asked = self._clock.seconds()
-            # An answer that comes too late is none: by then another may lead.
-            if await self._try(self._until - asked):
-                self._until = asked + self._terms.renew  # the server counts from between question and answer
-            elif self.holder not in ("", None, self.identity):
-                return f"{self.holder} has its Lease"
+            # Who begins late has one more try that can be answered: nothing is written meanwhile.
+            left = self._until - self._clock.seconds()
+            if await self._try(max(left, self._terms.renew / 2)):
+                self._until = self._asked + self._terms.renew
+            elif self.holder not in (None, self.identity):
+                return f"{self.holder or 'nobody'} has its Lease"
             elif self._clock.seconds() >= self._until:
                 return f"its Lease could not be renewed for {self._terms.renew:g} s: {self.refused or 'no answer'}"
         return ""
@@ -167,20 +171,26 @@ class LeaderElection:
         self.refused = why
 
     async def _take(self) -> bool:
+        if self.leading and self._mine is not None:
+            # A leader knows its Lease: one request, and the server refuses it if anybody else has written.
+            mine, self._mine = self._mine, None
+            try:
+                await self._write(mine)
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    self._mine = mine
+                    raise
+            else:
+                return True
         try:
             lease = await self._client.get(LEASES, self.name, self.namespace)
         except StatusError as error:
             if error.code != 404:
                 raise
-            metadata = {"name": self.name, "namespace": self.namespace}
-            new = {
-                "kind": "Lease",
-                "apiVersion": "coordination.k8s.io/v1",
-                "metadata": metadata,
-                "spec": self._spec({}),
-            }
-            await self._client.create(LEASES, new, self.namespace)
-            self.holder = self.identity
+            await self._write({
+                "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+                "metadata": {"name": self.name, "namespace": self.namespace},
+            })  # fmt: skip
             return True
         spec = lease.get("spec") or {}
         holder = self.holder = spec.get("holderIdentity", "")
@@ -188,12 +198,19 @@ class LeaderElection:
         if revision != self._seen[0]:
             self._seen = revision, self._clock.seconds()
         abandoned = self._clock.seconds() - self._seen[1] >= spec.get("leaseDurationSeconds", self._terms.lease)
-        if holder not in ("", self.identity) and not abandoned:
+        # Who leads may not take it again from others, nor from nobody: somebody may have led meanwhile.
+        if holder != self.identity and (self.leading or (holder and not abandoned)):
             return False
-        # The resourceVersion in the metadata makes sure that nobody else takes it at the same time.
-        await self._client.update(LEASES, {**lease, "spec": self._spec(spec)})
-        self.holder = self.identity
+        await self._write(lease)
         return True
+
+    async def _write(self, lease: Tree) -> None:
+        """Make the Lease ours for another while; if it was there, as it is here: others may want it now, too."""
+        self._asked, known = self._clock.seconds(), "resourceVersion" in lease["metadata"]
+        new = {**lease, "spec": self._spec(lease.get("spec") or {})}
+        asked = self._client.update(LEASES, new) if known else self._client.create(LEASES, new, self.namespace)
+        self._mine = await asked
+        self.holder = self.identity
 
     def _spec(self, old: Tree) -> Tree:
         now = self._clock.now_micro()

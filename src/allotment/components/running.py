@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from allotment import __version__
 from allotment.cluster.asking.release import features_of
@@ -30,7 +30,6 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.observing import Observing
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.connection import Barred
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.versions import Negotiated, NotServed
@@ -73,16 +72,18 @@ async def run_component(component: Component, settings: Settings, target: Target
 
             stack.enter_context(traced(settings.traces, f"allot-{component.name}", observing))
 
-        def client(barred: Barred | None = None) -> HttpClient:
-            return HttpClient(
-                target, component.manager, agent=f"allot-{component.name}",
-                on_answer=metrics.answered if metrics is not None else None, barred=barred,
-            )  # fmt: skip
+        def client(**more: Any) -> HttpClient:
+            on_answer = metrics.answered if metrics is not None else None
+            return HttpClient(target, component.manager, agent=f"allot-{component.name}", on_answer=on_answer, **more)
 
-        own = await stack.enter_async_context(client())
-        election = _stands(component, settings.leading, own)
-        # What is done by whoever leads goes its own way, which ends with the Lease even while nobody has noticed.
-        used = own if election is None else await stack.enter_async_context(client(election.barred))
+        own = used = await stack.enter_async_context(client())
+        election = None
+        if component.lease and settings.leading is not None:
+            # A Lease is renewed in its own rhythm: who waited as long as a busy server wishes would lose it.
+            standing = await stack.enter_async_context(client(later_seconds=0))
+            election = _stands(component.lease, settings.leading, standing)
+            # What is done by whoever leads goes its own way, which ends with the Lease even while nobody has noticed.
+            used = await stack.enter_async_context(client(barred=election.barred))
         process = _Process(component, settings, own, used, election, observing, stopping)
         if metrics is not None and election is not None:
             metrics.leads(election.name, lambda: election.leading)
@@ -121,11 +122,9 @@ def _signals(stopping: Stopping) -> Iterator[None]:
         yield
 
 
-def _stands(component: Component, leading: Leading | None, client: HttpClient) -> LeaderElection | None:
-    if leading is None or not component.lease:
-        return None
+def _stands(lease: str, leading: Leading, client: HttpClient) -> LeaderElection:
     return LeaderElection(
-        client, leading.lease or component.lease, leading.identity, clock=Clock(), random=Random(),
+        client, leading.lease or lease, leading.identity, clock=Clock(), random=Random(),
         namespace=leading.namespace, terms=leading.terms,
     )  # fmt: skip
 

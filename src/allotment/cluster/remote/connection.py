@@ -5,7 +5,8 @@ A request is tried again where that cannot do it twice, or where doing it twice 
 * the server says when to come back (Retry-After, with 429 or any 5xx): it has done nothing, so whatever was asked;
 * nothing could be sent, because nothing listens: whatever was asked, too, but only from a server that answered us
   before and so is coming back, as when it is restarted. One that never answered is reported at once;
-* no answer came, or one of a proxy that has lost its server (502, 503, 504): what is ``repeatable``.
+* no answer came, or one of a proxy that has lost its server (502, 503, 504): what is ``repeatable``;
+* it may not be written now, and so was not sent: whatever was asked.
 
 Everything that goes wrong on the way is Unreachable and says what was tried.
 """
@@ -41,7 +42,7 @@ Barred = Callable[[], str]
 
 #: How often a server may say "later", as in client-go, and for how long in all.
 _LATER = 10
-_LATER_SECONDS = 120.0
+LATER_SECONDS = 120.0
 #: One "later" is no longer than this.
 _LONGEST_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
@@ -80,17 +81,18 @@ class Question(NamedTuple):
 class Connection:
     """The way to a server, with all its connections. ``await close()`` at the end.
 
-    ``patience_seconds``: how long after its first failure a request is tried again. ``barred`` is asked before every
-    try to write; what it bars is not sent.
+    ``patience_seconds``: how long after its first failure a request is tried again. ``later_seconds``: how long in all
+    a server may have it wait. ``barred`` is asked before every try to write; what it bars is not sent.
     """
 
     def __init__(
         self, target: Target, *, timeout_seconds: float, patience_seconds: float, agent: str,
-        on_answer: OnAnswer | None = None, barred: Barred | None = None,
+        later_seconds: float = LATER_SECONDS, on_answer: OnAnswer | None = None, barred: Barred | None = None,
     ) -> None:  # fmt: skip
         self._target = target
         self._credentials = Credentials(target)
         self._patience = patience_seconds
+        self._later = later_seconds
         self._on_answer = on_answer
         self._barred = barred
         self._headers = {"User-Agent": f"{agent}/{__version__} ({platform.system().lower()})"}
@@ -114,9 +116,12 @@ class Connection:
             if self._broken_off:
                 await asyncio.sleep(_FAREWELL_SECONDS)
 
+    def _tries(self) -> _Tries:
+        return _Tries(self._patience, self._later, self._random)
+
     async def read(self, question: Question) -> bytes:
         """The whole answer. Raises StatusError and Unreachable."""
-        tries = _Tries(self._patience, self._random)
+        tries = self._tries()
         while True:
             response = await self._answered(question, tries)
             try:
@@ -132,7 +137,7 @@ class Connection:
     async def pieces(self, question: Question) -> AsyncIterator[AsyncIterator[bytes]]:
         """An answer that goes on and on, as it comes; it ends if it pauses for too long. Raises StatusError and
         Unreachable."""
-        response = await self._answered(question, _Tries(self._patience, self._random))
+        response = await self._answered(question, self._tries())
         try:
             yield self._pieces(question, response)
         finally:
@@ -153,6 +158,11 @@ class Connection:
         while True:
             try:
                 response = await self._sent(question)
+            except _NotNow:
+                if not tries.left():
+                    raise
+                await tries.pause()
+                continue
             except _FAILURES as error:
                 hopeful = self._met and not isinstance(error, _HOPELESS)
                 again = isinstance(error, _NOT_SENT) or (question.repeatable and isinstance(error, _BROKEN_OFF))
@@ -181,7 +191,7 @@ class Connection:
         context = await self._credentials.context() if self._secure else True
         timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
         if self._barred is not None and question.method not in _READ and (why := self._barred()):
-            raise Unreachable(f"{question.method} {self._url(question)}: not sent: {why}")
+            raise _NotNow(f"{question.method} {self._url(question)}: not sent: {why}")
         began = time.monotonic()
         code = 0
         try:
@@ -216,16 +226,20 @@ class Connection:
         return Unreachable(f"{question.method} {self._url(question)}: {_words(error)}")
 
 
+class _NotNow(Unreachable):
+    """It may not be written now."""
+
+
 class _Tries:
     """How often and how long one request has been tried."""
 
-    def __init__(self, patience: float, random: Random) -> None:
+    def __init__(self, patience: float, later: float, random: Random) -> None:
         self._patience = patience
         self._random = random
         self._until = 0.0
         self._backoff = Backoff(random, first=0.1, longest=2.0)
         self._later = _LATER
-        self._later_seconds = _LATER_SECONDS
+        self._later_seconds = later
 
     def left(self) -> bool:
         """Whether a failure may be followed by another try."""

@@ -15,7 +15,7 @@ import msgspec
 
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.connection import Barred, Connection, OnAnswer, Query, Question, status
+from allotment.cluster.remote.connection import LATER_SECONDS, Barred, Connection, OnAnswer, Query, Question, status
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
 
@@ -41,18 +41,20 @@ class HttpClient:
 
     ``manager``: whose fields its writes are. ``agent``: the first part of the User-Agent. ``patience_seconds``: for so
     long after a first failure what can be repeated is tried again; a server that never answered is not waited for.
-    ``barred``: why nothing may be written now, asked before every try; then it is Unreachable.
+    ``later_seconds``: how long in all a server may have one request wait. ``barred``: why nothing may be written now,
+    asked before every try; what is barred for longer than that patience is Unreachable.
     """
 
     def __init__(
         self, target: Target, manager: str = "allotment", *, timeout_seconds: float = 60, patience_seconds: float = 5,
-        agent: str = "allotment", on_answer: OnAnswer | None = None, barred: Barred | None = None,
+        later_seconds: float = LATER_SECONDS, agent: str = "allotment", on_answer: OnAnswer | None = None,
+        barred: Barred | None = None,
     ) -> None:  # fmt: skip
         self.target = target
         self._manager = manager
         self._connection = Connection(
             target, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds, agent=agent,
-            on_answer=on_answer, barred=barred,
+            later_seconds=later_seconds, on_answer=on_answer, barred=barred,
         )  # fmt: skip
 
     async def __aenter__(self) -> HttpClient:

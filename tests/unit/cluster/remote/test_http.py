@@ -13,6 +13,7 @@ import pytest
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.remote.connection import LATER_SECONDS, Barred
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.lab import certificates
@@ -47,14 +48,19 @@ class Scripted:
         return [f"{r.method} {r.path}{'?' if r.query else ''}{r.query}" for r in self.asked]
 
 
-def talk(server: Scripted, story: Callable[[HttpClient], Awaitable[Any]], *, patience: float = 0, **more: Any) -> None:
+def talk(
+    server: Scripted, story: Callable[[HttpClient], Awaitable[Any]], *, patience: float = 0,
+    later: float = LATER_SECONDS, barred: Barred | None = None, **more: Any,
+) -> None:  # fmt: skip
     """Let a client talk to a server of plain HTTP."""
 
     async def main() -> None:
         serving = Server(server)
         port = await serving.listen("127.0.0.1", 0)
         target = Target(f"http://127.0.0.1:{port}", **more)
-        async with HttpClient(target, "tests", patience_seconds=patience) as client:
+        async with HttpClient(
+            target, "tests", patience_seconds=patience, later_seconds=later, barred=barred
+        ) as client:  # fmt: skip
             await story(client)
         await serving.stop(1)
 
