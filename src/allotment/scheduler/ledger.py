@@ -26,8 +26,6 @@ Became = Literal["created", "freed", "changed", "same"]
 
 #: The annotation of claims that a scheduler made for extended resources.
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-#: Of claims that have, or may have, devices: they go when those are given back.
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: Specs that are kept: claims of one template have one spec.
 _SPECS: Final = 4096
 

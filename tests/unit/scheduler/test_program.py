@@ -6,8 +6,8 @@ import asyncio
 
 from allotment.cluster.program import run
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
+from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.ledger import FINALIZER
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, claim, context_of, device_class, gpus, node, pod, world

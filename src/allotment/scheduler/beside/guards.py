@@ -23,9 +23,10 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.model.contested import LABEL, tree_is_set_aside
 from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
+from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.beside.contention import contests, devices_of
-from allotment.scheduler.ledger import EXTENDED, FINALIZER, KnownClaim, Ledger
+from allotment.scheduler.ledger import EXTENDED, KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 _log = logging.getLogger(__name__)

@@ -17,10 +17,11 @@ from allotment.cluster.resources import CLAIMS
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_among, is_group
+from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.binding.failures import PRE_BIND, NotBound
 from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import FINALIZER, KnownClaim, Ledger
+from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import WaitingPod
 
 #: How often a write that met a conflict is tried again.

@@ -21,6 +21,7 @@ from allotment.tools.explain import messages
 from allotment.tools.explain.mending import let_in
 from allotment.tools.explain.nodes import KnownNode, served_node
 from allotment.tools.explain.rewording import owner_of, template_of
+from allotment.tools.explain.text import ADVICE
 
 #: Refusals that the pod's own words, or the node's taints, are the cause of.
 _CAUSES = frozenset({"unschedulable", "taint", "affinity", "name"})
@@ -49,7 +50,7 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
         closed = [machine.name for machine in coming if machine.unschedulable]
         what, until = _CLOSED if closed else _KEPT
         names = shortage.named(closed or [machine.name for machine in coming])
-        return [f"{what}: {names} (node-not-eligible)", f"{messages.ADVICE}Wait: {until}"]
+        return [f"{what}: {names} (node-not-eligible)", f"{ADVICE}Wait: {until}"]
     return messages.of_diagnosis(
         str(pod.key), Diagnosis(headline=Refused(code="node-not-eligible", summary=summary, changes=changes))
     )

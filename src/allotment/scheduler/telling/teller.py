@@ -34,6 +34,7 @@ from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
 from allotment.tools.explain.rewording import by_origin
+from allotment.tools.explain.text import ADVICE
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +232,7 @@ class Teller:
             told = messages.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
         elif not told:
             told = self._unserved(pod, others) or exclusion.reasons_of(pod, others, self._has_devices(verdict))
-        elif told[-1].startswith(messages.ADVICE):  # the devices may be where the pod does not go
+        elif told[-1].startswith(ADVICE):  # the devices may be where the pod does not go
             changes = exclusion.ways_in(pod, others, self._has_devices(verdict))
             told = [*told[:-1], *messages.way(changes)] if changes else told
         lines = [*(f"{summary} (claim-on-other-node)" for summary in away), *shortage.lines(pod.demand, others)]

@@ -47,11 +47,6 @@ class Input:
     """Nodes that only slices of a cluster name, which has others: there is nothing to be had there."""
 
 
-def key_of(value: Object) -> ObjectKey:
-    """Namespace and name of an object."""
-    return value.key
-
-
 def sort(values: Iterable[Object], features: Features) -> Input:
     """Sort objects by kind; those of ``resource.k8s.io`` that no API server has seen are completed and validated."""
     found = Input(features)

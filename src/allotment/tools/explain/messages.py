@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
-from allotment.tools.explain.text import ADVICE as ADVICE
-from allotment.tools.explain.text import lines
+from allotment.tools.explain.text import ADVICE, lines
 
 #: What events.k8s.io/v1 lets a note have, in bytes.
 EVENT_BYTES = 1024

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from msgspec import structs
 
 from allotment.fleet.catalog.instance import InstanceType
+from allotment.model.core import HOSTNAME
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
@@ -33,7 +34,7 @@ from allotment.tools.plan.seating.seating import Seated, seat
 from allotment.tools.plan.seating.unserved import Why, not_seated, refused, why
 from allotment.tools.plan.seating.zones import in_zones
 from allotment.tools.plan.waiting.demand import Demand, Waiting, demand_of
-from allotment.tools.plan.waiting.grouping import HOST, Item, Kind, firm_kinds_of
+from allotment.tools.plan.waiting.grouping import Item, Kind, firm_kinds_of
 
 
 def plan(
@@ -307,7 +308,7 @@ class _Planning:
             return Decimal(0)
         # How many of a kind a node should have was decided here; what was asked for may allow more.
         alone = tuple(1 if is_alone(self.demand, kind.model) else None for kind in firm.kinds)
-        each = [alone if any(alone) and HOST in place.machine.facts.labels else () for place in firm.bins]
+        each = [alone if any(alone) and HOSTNAME in place.machine.facts.labels else () for place in firm.bins]
         if firm is self.question and left == packing.left and [bin.each for bin in problem.bins] == each:
             bound = packing.bound
         else:

@@ -9,8 +9,9 @@ from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.contested import LABEL
 from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
-from allotment.scheduler.ledger import EXTENDED, FINALIZER
+from allotment.scheduler.ledger import EXTENDED
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 2), device_class())

@@ -22,7 +22,6 @@ from allotment.scheduler.attempt import Attempts, Chosen
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.pods import WaitingPod, claims_of
-from allotment.tools.explain.input import key_of
 from allotment.tools.plan.report import Plan, PlannedMachine
 from allotment.tools.plan.waiting.demand import Waiting, demand_of
 
@@ -99,7 +98,7 @@ def _not_bound(
         if waiting.key in untold or (waiting.key not in expected and _hangs_on_topology(waiting)):
             continue
         for claim in waiting.claims.pending:
-            if key_of(claim) not in ledger.known:
+            if claim.key not in ledger.known:
                 ledger.put(_tree(claim, waiting))
         if not take(waiting):
             left.append(waiting)
@@ -153,7 +152,7 @@ def _pod(waiting: Waiting, node: str) -> Tree:
 
 def _tree(claim: ResourceClaim, waiting: Waiting | None = None) -> Tree:
     tree = to_tree(claim)
-    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(key_of(claim))
+    tree["metadata"]["uid"] = tree["metadata"].get("uid") or str(claim.key)
     for owner in tree["metadata"].get("ownerReferences") or ():
         if waiting is not None:
             owner["uid"] = waiting.pod.metadata.uid or str(waiting.key)

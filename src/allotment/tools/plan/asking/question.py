@@ -26,7 +26,6 @@ from allotment.packing.problem import Bin, Pieces, Problem, Row
 from allotment.placing.filters import FILTERS, judge
 from allotment.placing.filters.neighbours import meant, neighbours
 from allotment.placing.machines import Machine, Machines
-from allotment.tools.explain.input import key_of
 from allotment.tools.plan.asking.places import FITS, Alone, Place, devices, reaches
 from allotment.tools.plan.asking.sharing import clashes_inside, conflicts, most_each
 from allotment.tools.plan.asking.truth import Truth
@@ -392,7 +391,7 @@ def _admitted(pod: Waiting, place: Place) -> Alone:
             return Alone(refusal.cause, taint or refusal.texts[0])
     for claim in pod.claims.before:
         if not reaches(claim, place):
-            return Alone("claim", f"claim {key_of(claim)} is allocated on another node")
+            return Alone("claim", f"claim {claim.key} is allocated on another node")
     return FITS
 
 
@@ -435,7 +434,7 @@ def _inventory(demand: Demand) -> Inventory:
     return Inventory.of(
         given.features,
         nodes=((node.metadata.name, node.metadata.labels) for node in given.nodes),
-        slices=[one for one in given.slices if ("ResourceSlice", key_of(one)) not in given.refused],
+        slices=[one for one in given.slices if ("ResourceSlice", one.key) not in given.refused],
         classes=demand.classes.values(),
         claims=given.claims.values(),
         taint_rules=given.rules,

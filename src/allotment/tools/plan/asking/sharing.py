@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from allotment.model.core import HOSTNAME
 from allotment.placing.filters.neighbours import meant
 from allotment.tools.plan.waiting.demand import Demand, Waiting
-from allotment.tools.plan.waiting.grouping import HOST, Item, Kind
+from allotment.tools.plan.waiting.grouping import Item, Kind
 
 
 def conflicts(demand: Demand, kinds: Sequence[Kind]) -> dict[int, frozenset[int]]:
@@ -33,7 +34,7 @@ def clashes_inside(demand: Demand, item: Item) -> bool:
 
 def is_alone(demand: Demand, item: Item) -> bool:
     """Whether no two items like this can be on one host, whatever else is true of it."""
-    return any(_apart(demand, a, b, (HOST,)) or _ports(a, b) for a in item.pods for b in item.pods)
+    return any(_apart(demand, a, b, (HOSTNAME,)) or _ports(a, b) for a in item.pods for b in item.pods)
 
 
 def _pods(kind: Kind) -> tuple[Waiting, ...]:
@@ -73,6 +74,6 @@ def _most(item: Item) -> int | None:
         constraint.max_skew
         for pod in item.pods
         for constraint in pod.asked.spread
-        if constraint.topology_key == HOST and constraint.when_unsatisfiable == "DoNotSchedule"
+        if constraint.topology_key == HOSTNAME and constraint.when_unsatisfiable == "DoNotSchedule"
     ]
     return min(skews) if skews else None

@@ -13,7 +13,6 @@ from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.placing.demand import Demand as Asked
-from allotment.tools.explain.input import key_of
 from allotment.tools.explain.mending import applied
 from allotment.tools.explain.rewording import template_of
 from allotment.tools.plan.conceding.loosening import Loosened, conditions
@@ -60,8 +59,8 @@ def of_claims(kind: Kind, demand: Demand, judge: Judge, limits: Limits, cost: De
     seen: set[ObjectKey] = set()
     for pod in kind.model.pods:
         for claim in pod.claims.pending:
-            if key_of(claim) not in seen:
-                seen.add(key_of(claim))
+            if claim.key not in seen:
+                seen.add(claim.key)
                 yield from _of_selectors(kind, pod, claim, demand, judge, limits, cost)
                 yield from _of_constraints(pod, claim)
 
@@ -112,12 +111,12 @@ def _of_constraints(pod: Waiting, claim: ResourceClaim) -> Iterator[Concession]:
 
 
 def _claim_edit(pod: Waiting, claim: ResourceClaim, path: str, becomes: Any, what: str) -> Concession:
-    key = key_of(claim)
+    key = claim.key
     template = pod.claims.templates.get(key)
     object_ = f"ResourceClaimTemplate {ObjectKey(key.namespace, template)}" if template else f"ResourceClaim {key}"
 
     def on(other: Waiting) -> Waiting:
-        pending = [applied(one, path, becomes) if key_of(one) == key else one for one in other.claims.pending]
+        pending = [applied(one, path, becomes) if one.key == key else one for one in other.claims.pending]
         return replace(other, claims=replace(other.claims, pending=pending))
 
     return Concession(what, object_, f"spec.{path}" if template else path, Edit(becomes), on=on)

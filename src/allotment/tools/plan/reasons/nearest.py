@@ -11,7 +11,6 @@ from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
-from allotment.tools.explain.input import key_of
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.reasons.choices import choices
 from allotment.tools.plan.report import Plan, TypeVerdict
@@ -28,7 +27,7 @@ def with_nearest(
     never = {one.pod for one in plan.unserved if one.code == "never" and not one.nearest}
     if not never:
         return plan
-    alone = [value for value in values if not isinstance(value, Pod) or key_of(value) in never]
+    alone = [value for value in values if not isinstance(value, Pod) or value.key in never]
     nearest: dict[ObjectKey, TypeVerdict] = {
         pod: choice.verdicts[0]
         for choice in choices(demand_of(alone, features), catalog, limits, features, _GROUPS)

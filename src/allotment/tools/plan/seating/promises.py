@@ -15,7 +15,6 @@ from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.tools.explain.input import key_of
 from allotment.tools.plan.report import Seat
 from allotment.tools.plan.seating.trial import Refused, Trial
 from allotment.tools.plan.waiting.demand import demand_of
@@ -54,10 +53,10 @@ def with_promises(values: Iterable[Object], features: Features) -> Promised:
     kept: list[Object] = []
     allocated = dict(trial.claims)
     for value in found:
-        if isinstance(value, Pod) and (seat := seats.get(key_of(value))) is not None and not value.spec.node_name:
+        if isinstance(value, Pod) and (seat := seats.get(value.key)) is not None and not value.spec.node_name:
             value = replace(value, spec=replace(value.spec, node_name=seat.node))
         elif isinstance(value, ResourceClaim):
-            value = allocated.pop(key_of(value), value)
+            value = allocated.pop(value.key, value)
         kept.append(value)
     return Promised([*kept, *allocated.values()], tuple(seats.values()))
 

@@ -34,7 +34,6 @@ from allotment.placing.filters.refusal import Refusal
 from allotment.placing.filters.spread import spread
 from allotment.placing.machines import Machine, Machines
 from allotment.placing.table import Tables
-from allotment.tools.explain.input import key_of
 from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.waiting.claiming import MOST_USERS
 from allotment.tools.plan.waiting.demand import Demand, Waiting
@@ -65,7 +64,7 @@ class Trial:
     def __init__(self, demand: Demand, planned: Iterable[Template]) -> None:
         given = demand.given
         new = list(planned)
-        slices = [one for one in given.slices if ("ResourceSlice", key_of(one)) not in given.refused]
+        slices = [one for one in given.slices if ("ResourceSlice", one.key) not in given.refused]
         slices += [one for made in new for one in made.slices]
         self.demand = demand
         self.inventory = Inventory.of(
@@ -103,16 +102,16 @@ class Trial:
             return refused
         pending: list[ResourceClaim] = []
         for claim in pod.claims.pending:
-            known = self.claims.get(key_of(claim))
+            known = self.claims.get(claim.key)
             if known is None:
                 pending.append(claim)
             elif not _reaches(known, machine):
-                return Refused(f"claim {key_of(claim)} is allocated on another node", cause="claim")
-            elif self._users[key_of(claim)] >= MOST_USERS:
-                return Refused(f"claim {key_of(claim)} has {MOST_USERS} users, the most there can be", anywhere=True)
+                return Refused(f"claim {claim.key} is allocated on another node", cause="claim")
+            elif self._users[claim.key] >= MOST_USERS:
+                return Refused(f"claim {claim.key} has {MOST_USERS} users, the most there can be", anywhere=True)
         for claim in pod.claims.before:
             if not _reaches(claim, machine):
-                return Refused(f"claim {key_of(claim)} is allocated on another node", cause="claim")
+                return Refused(f"claim {claim.key} is allocated on another node", cause="claim")
         lacking = frozenset(name for name in pod.by_devices if machine.allocatable.get(name, 0) <= 0)
         made = pod.extended(lacking, self.demand)
         wanted = (*pending, made) if made is not None else tuple(pending)
@@ -131,7 +130,7 @@ class Trial:
         """Take a pod off its node again, and give back the claims that nobody else uses."""
         self.machines.unseat(pod.resident.uid)
         self._asked_last = None
-        for key in [key_of(claim) for claim in pod.claims.pending] + [_extended_key(pod)]:
+        for key in [claim.key for claim in pod.claims.pending] + [_extended_key(pod)]:
             if key in self.claims:
                 self._users[key] -= 1
                 if not self._users[key]:
@@ -186,21 +185,21 @@ class Trial:
         metadata = pod.pod.metadata
         user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
         for claim, allocation in zip(claims, results, strict=True):
-            key = key_of(claim)
+            key = claim.key
             status = ResourceClaimStatus(allocation=allocation, reserved_for=(user,))
             self.claims[key] = replace(claim, status=status)
             self.inventory.allocate(key, allocation)
-        used = [key_of(claim) for claim in pod.claims.pending]
-        if claims and key_of(claims[-1]) == _extended_key(pod):
+        used = [claim.key for claim in pod.claims.pending]
+        if claims and claims[-1].key == _extended_key(pod):
             used.append(_extended_key(pod))
         for key in used:
             self._users[key] = self._users.get(key, 0) + 1
 
     def _given(self, pod: Waiting, made: ResourceClaim | None) -> Iterable[GivenClaim]:
         for claim in pod.claims.before:
-            yield given_claim(claim, pod.claims.templates.get(key_of(claim), ""), True, self.published)
+            yield given_claim(claim, pod.claims.templates.get(claim.key, ""), True, self.published)
         for claim in (*pod.claims.pending, *((made,) if made is not None else ())):
-            key = key_of(claim)
+            key = claim.key
             shared = self._users.get(key, 0) > 1
             yield given_claim(self.claims[key], pod.claims.templates.get(key, ""), shared, self.published)
 

@@ -17,7 +17,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimSpec
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.groups import claim_of, group_of
-from allotment.tools.explain.input import Input, key_of
+from allotment.tools.explain.input import Input
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
 from allotment.tools.explain.rewording import template_of
 
@@ -58,7 +58,7 @@ def claims_of(
         if claim.status.allocation is None:
             found.pending.append(claim)
         elif len(claim.status.reserved_for) >= MOST_USERS:
-            return taken(str(key_of(claim)), len(claim.status.reserved_for))
+            return taken(str(claim.key), len(claim.status.reserved_for))
         else:
             found.before.append(claim)
     return found
@@ -85,8 +85,8 @@ def _claim(
         # It is there: what became of its template no longer matters.
         if not is_made_for(claim, pod, group):
             text = not_owner_text(claim, pod, group)
-            return Obstacle(told("claim-not-owned", text, str(key_of(claim)), kubernetes=text))
-        templates[key_of(claim)] = key.name
+            return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
+        templates[claim.key] = key.name
         return claim
     if template is None:
         return missing("ResourceClaimTemplate", entry, number, key, given.templates, where)
@@ -96,7 +96,7 @@ def _claim(
     if shared is not None and entry in shared.spec.resource_claims:
         claim = claim_of(shared, entry, template, dict(claims))
     claim = claim or generated_claim(pod, entry, template, str(number))
-    templates[key_of(claim)] = key.name
+    templates[claim.key] = key.name
     return claim
 
 
@@ -114,7 +114,7 @@ def _no_class(name: str, claim: ResourceClaim) -> Diagnosis:
     refused = Refused(
         code="class-missing",
         summary=f'DeviceClass "{name}" does not exist',
-        claim=str(key_of(claim)),
+        claim=str(claim.key),
         kubernetes=CODES["class-missing"].kubernetes,
     )
     return Diagnosis(headline=refused)

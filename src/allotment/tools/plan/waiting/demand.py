@@ -24,7 +24,7 @@ from allotment.placing.demand import Demands
 from allotment.placing.filters.neighbours import Namespaces
 from allotment.placing.resident import Resident
 from allotment.tools.explain.extended import extended_claim, served
-from allotment.tools.explain.input import Input, key_of, sort
+from allotment.tools.explain.input import Input, sort
 from allotment.tools.explain.rewording import owner_of
 from allotment.tools.plan.report import Unserved
 from allotment.tools.plan.waiting.claiming import Claims, claims_of
@@ -133,7 +133,7 @@ class _Reading:
             return None
         going = next((c for c in (*claims.pending, *claims.before) if c.metadata.deletion_timestamp), None)
         if going is not None:
-            self._refuse(pod, owner, "not-ready", f"ResourceClaim {key_of(going)} is being deleted")
+            self._refuse(pod, owner, "not-ready", f"ResourceClaim {going.key} is being deleted")
             return None
         reach = self.volumes.reach(pod) if pod.spec.volumes else Reach()
         if reach.missing:
@@ -142,14 +142,14 @@ class _Reading:
         pod = self.volumes.narrowed(pod, reach.nodes)
         asked = self.asked_of(pod.spec)
         return Waiting(
-            pod, key_of(pod), owner, asked, self.resident(pod, asked), claims,
+            pod, pod.key, owner, asked, self.resident(pod, asked), claims,
             served(self.classes, asked, self.given.features), gang_of(pod),
         )  # fmt: skip
 
     def _refuse(self, pod: Pod, owner: str, code: str, text: str, reasons: Diagnosis | None = None) -> None:
         if gang := gang_of(pod):
             self.broken.add(gang)
-        self.unserved.append(Unserved(pod=key_of(pod), owner=owner, code=code, text=text, reasons=reasons))
+        self.unserved.append(Unserved(pod=pod.key, owner=owner, code=code, text=text, reasons=reasons))
 
 
 def demand_of(values: Iterable[Object], features: Features) -> Demand:
@@ -191,7 +191,7 @@ def demand_of(values: Iterable[Object], features: Features) -> Demand:
 
 def _latest(values: Iterable[Object]) -> list[Object]:
     """Of two objects of one name the later one, in the place of the first, as when both are applied."""
-    return list({(type(value), key_of(value)): value for value in values}.values())
+    return list({(type(value), value.key): value for value in values}.values())
 
 
 def _pods(given: Input) -> Iterable[Pod]:
@@ -202,7 +202,7 @@ def _pods(given: Input) -> Iterable[Pod]:
         if not isinstance(value, Pod) and value.metadata.uid and stored:
             continue
         for pod in pods_of(value, nodes=nodes):
-            key = key_of(pod)
+            key = pod.key
             if key not in seen:
                 seen.add(key)
                 yield pod
@@ -240,7 +240,7 @@ def _notes(given: Input) -> Iterable[str]:
             yield f"ResourceSlice {key} is left out, the API server refuses it: {errors[0]}"
     for value in given.workloads:
         if isinstance(value, DaemonSet) and value.spec.template.spec.resource_claims:
-            yield f"DaemonSet {key_of(value)} claims devices: what its pods take of new machines is not counted"
+            yield f"DaemonSet {value.key} claims devices: what its pods take of new machines is not counted"
 
 
 def asked_labels(pod: Waiting) -> set[str]:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import msgspec
 
+from allotment.model.core import HOSTNAME
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_placement import PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.resource import ResourceClaim
 from allotment.placing.filters.neighbours import meant
 from allotment.placing.resident import Resident
-from allotment.tools.explain.input import key_of
 from allotment.tools.plan.waiting.demand import Demand, Waiting
-
-HOST: Final = "kubernetes.io/hostname"
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -36,8 +33,8 @@ class Item:
         seen: set[ObjectKey] = set()
         found = []
         for pod in self.pods:
-            own = tuple(claim for claim in pod.claims.pending if key_of(claim) not in seen)
-            seen.update(key_of(claim) for claim in own)
+            own = tuple(claim for claim in pod.claims.pending if claim.key not in seen)
+            seen.update(claim.key for claim in own)
             found.append((pod, own))
         return found
 
@@ -97,7 +94,7 @@ def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
         if pod.order in lost:
             continue
         for neighbour in pod.asked.affinity:
-            if neighbour.term.topology_key != HOST:
+            if neighbour.term.topology_key != HOSTNAME:
                 continue
             means = meant(neighbour.term, pod.resident, demand.namespaces)
             if any(means(resident) for resident, _ in demand.residents):
@@ -119,7 +116,7 @@ def _firm_items(demand: Demand) -> Iterable[Item]:
         if len(pod.asked.affinity) != 1:
             continue
         term = pod.asked.affinity[0].term
-        if term.topology_key != HOST or term.match_label_keys or term.mismatch_label_keys:
+        if term.topology_key != HOSTNAME or term.match_label_keys or term.mismatch_label_keys:
             continue
         means = meant(term, pod.resident, demand.namespaces)
         if any(means(resident) for resident, _ in demand.residents):
@@ -139,8 +136,8 @@ def _once_each(pods: Iterable[Waiting]) -> Iterable[Waiting]:
     """The pods, each claim with the first of its users only."""
     seen: set[ObjectKey] = set()
     for pod in pods:
-        own = [claim for claim in pod.claims.pending if key_of(claim) not in seen]
-        seen.update(key_of(claim) for claim in own)
+        own = [claim for claim in pod.claims.pending if claim.key not in seen]
+        seen.update(claim.key for claim in own)
         yield pod if len(own) == len(pod.claims.pending) else replace(pod, claims=replace(pod.claims, pending=own))
 
 
@@ -148,7 +145,7 @@ def _unite_users(demand: Demand, groups: _Groups, lost: Collection[int] = ()) ->
     users: dict[ObjectKey, Waiting] = {}
     for pod in demand.waiting:
         for claim in pod.claims.pending if pod.order not in lost else ():
-            groups.unite(users.setdefault(key_of(claim), pod), pod)
+            groups.unite(users.setdefault(claim.key, pod), pod)
 
 
 class _Groups:
@@ -187,14 +184,14 @@ class _Likeness:
         known: dict[ObjectKey, int] = {}
 
         def numbered(claim: ResourceClaim) -> tuple[int, bytes]:
-            return known.setdefault(key_of(claim), len(known)), self._spec(claim)
+            return known.setdefault(claim.key, len(known)), self._spec(claim)
 
         return tuple(
             (
                 id(pod.asked),
                 pod.resident.priority,
                 tuple(numbered(claim) for claim in pod.claims.pending),
-                tuple(key_of(claim) for claim in pod.claims.before),
+                tuple(claim.key for claim in pod.claims.before),
                 pod.gang,
                 self._visible(pod.resident),
             )

@@ -18,7 +18,7 @@ from allotment.model.replicas import pods_of
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
 from allotment.model.workloads import StatefulSet
-from allotment.tools.explain.input import Input, key_of
+from allotment.tools.explain.input import Input
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _LATE: Final = "WaitForFirstConsumer"
@@ -43,7 +43,7 @@ class Volumes:
     def __init__(self, given: Input) -> None:
         self._volumes = given.volumes
         self._classes = given.storage_classes
-        self._claims = {key_of(one): one for one in _of_sets(given)} | given.volume_claims
+        self._claims = {one.key: one for one in _of_sets(given)} | given.volume_claims
         self._narrowed: dict[tuple[int, tuple[NodeSelector, ...]], tuple[PodSpec, PodSpec]] = {}
 
     def reach(self, pod: Pod) -> Reach:
