@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.metrics_made import alert_files, dashboard_files
+from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.exporter.dashboards import DASHBOARDS
 from allotment.model.formats import to_yaml
 from tests.monitoring.conftest import ROOT, Promtool

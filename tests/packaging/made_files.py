@@ -13,7 +13,7 @@ from typing import Final
 
 import yaml
 
-from allotment.cli.metrics_made import alert_files, dashboard_files
+from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER

@@ -18,7 +18,7 @@ import yaml
 import allotment
 from allotment.cli import main as screens
 from allotment.cli.main import main
-from allotment.cli.metrics_made import alert_files, dashboard_files
+from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.cli.run import settings_of
 from allotment.tools.permissions.parts import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests

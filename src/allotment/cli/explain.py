@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.cli.classes import only_classes, show_classes
+from allotment.cli.explain_class import only_classes, show_classes
 from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.manifest import fields
 from allotment.cli.mistakes import Mistake

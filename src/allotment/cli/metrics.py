@@ -1,20 +1,27 @@
-"""``allot metrics``: the metrics of a cluster once, in Prometheus' text format."""
+"""``allot metrics``: those of a cluster once, in Prometheus' text format; what is made of their definitions."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
 from allotment.cli.inputs import Inputs, is_live, read_inputs
 from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
-from allotment.cli.screen import tell
+from allotment.cli.screen import folded, open_screen, tell
 from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.cluster.asking.snapshot import DEVICES, PODS
+from allotment.exporter import alerts
+from allotment.exporter.dashboards import DASHBOARDS
+from allotment.exporter.definition import Metric
+from allotment.exporter.definitions import COMPONENTS, GROUPS
 from allotment.exporter.families import families
+from allotment.exporter.grafana import document
 from allotment.fleet.catalog import InstanceType
+from allotment.model.formats import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:
@@ -37,11 +44,7 @@ def run(arguments: Namespace) -> int:
 
 def catalog_of(words: Sequence[str]) -> Sequence[InstanceType]:
     """What ``--catalog`` says; nothing costs anything that is known without it. Raises Mistake."""
-    if not words:
-        return ()
-    found = offered(words)
-    found.catalog.complain()
-    return [one for one in found.catalog.types if not found.providers or one.provider in found.providers]
+    return offered(words).sold() if words else ()
 
 
 def most_series(arguments: Namespace) -> int:
@@ -52,9 +55,74 @@ def most_series(arguments: Namespace) -> int:
     return most
 
 
+def run_list(arguments: Namespace) -> int:
+    """Print what each metric is."""
+    screen = open_screen()
+    groups = {**GROUPS, "Every component": COMPONENTS}
+    if arguments.output in ("json", "yaml"):
+        data = {"metrics": [_data(metric, group) for group, metrics in groups.items() for metric in metrics]}
+        screen.data(data, arguments.output)
+        return 0
+    if arguments.output == "wide":
+        for metrics in groups.values():
+            for metric in metrics:
+                screen.line(f"{metric.name}  {metric.kind}  {', '.join(metric.labels)}".rstrip())
+                for text in (metric.help, f"series: {metric.most}"):
+                    for line in folded(text, screen.width or 80, "    "):
+                        screen.line(line)
+        return 0
+    rows = [(metric.name, metric.kind, ",".join(metric.labels)) for metrics in groups.values() for metric in metrics]
+    screen.table(("NAME", "TYPE", "LABELS"), rows, ("LABELS",))
+    return 0
+
+
+def run_dashboards(arguments: Namespace) -> int:
+    """Write the dashboards."""
+    return _written(arguments.directory, dashboard_files())
+
+
+def run_alerts(arguments: Namespace) -> int:
+    """Write the alerting rules."""
+    return _written(arguments.directory, alert_files(arguments.runbooks))
+
+
+def dashboard_files() -> dict[str, str]:
+    """The dashboards by the names of their files."""
+    return {name: to_json(document(dashboard)) + "\n" for name, dashboard in DASHBOARDS.items()}
+
+
+def alert_files(runbooks: str = alerts.RUNBOOKS) -> dict[str, str]:
+    """The rules for Prometheus, and as an object for its operator."""
+    return {
+        "allotment.rules.yaml": to_yaml([alerts.rules(runbooks)]),
+        "prometheusrule.yaml": to_yaml([alerts.prometheus_rule(runbooks)]),
+    }
+
+
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
         return read_inputs(arguments), ()
     from allotment.cli.live.state import live_inputs
 
     return live_inputs(arguments, (*DEVICES, *PODS))
+
+
+def _written(directory: str, files: Mapping[str, str]) -> int:
+    screen = open_screen()
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        screen.line(f"{folder / name}")
+    return 0
+
+
+def _data(metric: Metric, group: str) -> dict[str, object]:
+    return {
+        "name": metric.name,
+        "type": metric.kind,
+        "help": metric.help,
+        "labels": list(metric.labels),
+        "series": metric.most,
+        "group": group,
+    }

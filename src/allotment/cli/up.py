@@ -125,9 +125,7 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
     from allotment.cli.planning.offered import offered
     from allotment.lab.autoscaling import Autoscale
 
-    found = offered(arguments.catalog)
-    found.catalog.complain()
-    types = tuple(one for one in found.catalog.types if not found.providers or one.provider in found.providers)
+    types = offered(arguments.catalog).sold()
     return Autoscale(
         types, faults_of(arguments.cloud, types), seconds=duration("--delay", arguments.delay),
         consolidation=arguments.consolidate, budget=arguments.disrupt,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cli.metrics_made import alert_files, dashboard_files
+from allotment.cli.metrics import alert_files, dashboard_files
 from tests.unit.cli.conftest import Allot
 
 POD = """\

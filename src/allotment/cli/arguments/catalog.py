@@ -52,7 +52,7 @@ def add_catalog(commands: Commands) -> None:
     _add_own(slices)
     add_release_unasked(slices)
     add_output(slices, ("yaml", "json"))
-    slices.set_defaults(run=lazy("catalog_manifests", "run_slices"))
+    slices.set_defaults(run=lazy("cataloguing.manifests", "run_slices"))
 
     export = inner.add_parser("export", help="types as objects for Karpenter, cluster-autoscaler or kwok")
     export.add_argument("target", choices=EXPORTS, metavar="FOR", help=", ".join(EXPORTS))
@@ -63,7 +63,7 @@ def add_catalog(commands: Commands) -> None:
     export.add_argument("--node-class", metavar="CLASS", help=_KARPENTER_HELP)
     add_release_unasked(export)
     add_output(export, ("yaml", "json"))
-    export.set_defaults(run=lazy("catalog_manifests", "run_export"))
+    export.set_defaults(run=lazy("cataloguing.manifests", "run_export"))
 
 
 def _add_list(parser: argparse.ArgumentParser, *, top: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.cli.arguments.autoscale import PROVIDERS, add_cloud, add_karpenter
-from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_release, add_way, lazy
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 #: Where both listen unless told otherwise.
@@ -31,7 +31,6 @@ A cloud provider orders machines for whoever reaches it. Unless it listens on
 loopback only it asks for a client's certificate, and no option changes that.
 """
 _NODES: Final = "node groups: at least MIN and at most MAX machines of a type, by zone; may be repeated"
-_CATALOG: Final = "providers of the packaged catalogue (aws,gcp), or files of your own (.csv), whose rows come first"
 _SLICES: Final = "number of resourceSliceBytes in the template's message, if your cluster-autoscaler has that field"
 _GPU_LABEL: Final = "label of nodes whose GPUs a device plugin offers (default: there are none)"
 _PROVISIONING: Final = "after so long without a node with its slices a machine has failed (%(default)s)"
@@ -65,7 +64,7 @@ def add_cluster_autoscaler(commands: Commands) -> None:
 
     groups = parser.add_argument_group("what may be bought")
     groups.add_argument("--nodes", action="append", default=[], metavar="MIN:MAX:TYPE[/MODE]", help=_NODES)
-    groups.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+    add_catalog(groups)
     groups.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")
     groups.add_argument("--capacity", choices=CAPACITY, default="on-demand", help="cheapest: a group of each")
     bring = parser.add_argument_group("who brings the machines")

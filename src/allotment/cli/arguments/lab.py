@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from allotment.cli.arguments.autoscale import add_cloud, add_consolidation
-from allotment.cli.arguments.options import Commands, add_gates, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_output, add_release_unasked, lazy
 
 _FLEET = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"
 _RUNTIME = "process: what --images names runs as programs of this machine (for manifests that you trust); oci: crun"
-_CATALOG = "what it can buy: providers (aws,gcp) or files of your own (default: all that is packaged)"
 _ROOTS = "a folder for each node's kubelet (FOLDER/NODE), where drivers of other processes register"
 
 
@@ -35,7 +34,7 @@ def add_lab(commands: Commands) -> None:
     up.add_argument("--kubelet-roots", metavar="FOLDER", help=_ROOTS)
     scaling = up.add_argument_group("an autoscaler")
     scaling.add_argument("--autoscale", action="store_true", help="machines for pods that wait, and back again")
-    scaling.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+    add_catalog(scaling)
     add_cloud(scaling)
     add_consolidation(scaling)
     up.add_argument("--detach", action="store_true", help="return when it is ready, and leave it running")

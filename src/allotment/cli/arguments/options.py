@@ -73,6 +73,12 @@ def add_target(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return meant
 
 
+def add_catalog(parser: argparse._ActionsContainer, usual: str = "all that is packaged") -> None:
+    """What is sold, and for how much."""
+    words = f"providers (aws,gcp), or files of your own (.csv), whose rows come first (default: {usual})"
+    parser.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=words)
+
+
 def add_release(parser: argparse._ActionsContainer, usual: str = "as it says, or 1.36") -> None:
     """Which Kubernetes a cluster is that may say so itself."""
     parser.add_argument("--kube-version", metavar="1.36", help=f"the cluster's Kubernetes (default: {usual})")

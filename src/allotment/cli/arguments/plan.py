@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_output, add_release, add_way, lazy
 
 FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
@@ -26,7 +26,6 @@ _MORE: Final = """\
 Exit codes: 0 all is served, 1 something is not (or rows of the catalogue are
 left out), 2 bad input, 3 an error of Allotment's own.
 """
-_CATALOG: Final = "providers of the packaged catalogue (aws,gcp), or files of your own (.csv), whose rows come first"
 _FLEET: Final = "nodes that are there: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (allot fleet list)"
 #: What people type who know other tools.
 _INSTEAD: Final = {
@@ -105,7 +104,7 @@ def add_plan(commands: Commands) -> None:
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """What may be bought, and how much of it."""
     bought = parser.add_argument_group("what may be bought")
-    bought.add_argument("--catalog", action="append", default=[], metavar="NAMES|FILE", help=_CATALOG)
+    add_catalog(bought)
     bought.add_argument("--types", action="append", default=[], metavar="PATTERN", help="only these: aws/g5.*, */p4*")
     bought.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
     bought.add_argument("--zones", action="append", default=[], metavar="ZONE", help="only in these: us-east-1a,…")

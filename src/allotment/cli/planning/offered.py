@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.cli.catalog_choosing import Opened, opened
+from allotment.cli.cataloguing.choosing import Opened, opened
 from allotment.cli.mistakes import Mistake
-from allotment.fleet.catalog import catalog
+from allotment.fleet.catalog import InstanceType, catalog
 from allotment.fleet.errors import nearest
 
 
@@ -17,6 +17,11 @@ class Offered(NamedTuple):
 
     catalog: Opened
     providers: tuple[str, ...]
+
+    def sold(self) -> tuple[InstanceType, ...]:
+        """The types of these providers; which rows were left out is said on standard error."""
+        self.catalog.complain()
+        return tuple(one for one in self.catalog.types if not self.providers or one.provider in self.providers)
 
 
 def offered(words: Iterable[str]) -> Offered:

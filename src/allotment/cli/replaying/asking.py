@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from allotment.cli.catalog_choosing import opened, products_named
+from allotment.cli.cataloguing.choosing import opened, products_named
 from allotment.cli.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.tools.replay.encoding import SOLD

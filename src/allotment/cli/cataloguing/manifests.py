@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from allotment.cli.catalog_choosing import by_reason, chosen, one_of, opened
+from allotment.cli.cataloguing.choosing import by_reason, chosen, one_of, opened
 from allotment.cli.manifest import plain
 from allotment.cli.mistakes import Mistake
 from allotment.cli.node_classes import node_class as named_class
