@@ -50,20 +50,27 @@ def test_failing_names_come_first_and_the_score_last(tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("lines", "complaint"),
     [
-        (b"not gzip", "cannot be read"),
-        (gzip.compress(b'{"name": "one", "passes": true}\n')[:-6], "cannot be read"),
-        (gzip.compress(b"{"), "not in the format of this set"),
-        (gzip.compress(b"{}\n"), "not in the format of this set"),
-        (gzip.compress(b"[]\n"), "not in the format of this set"),
-        (gzip.compress(b"\xff\n"), "cannot be read"),
-        (gzip.compress(b""), "holds no case"),
+        (b"{", "not in the format of this set"),
+        (b"{}\n", "not in the format of this set"),
+        (b"[]\n", "not in the format of this set"),
+        (b"\xff\n", "cannot be read"),
+        (b"", "holds no case"),
     ],
 )
 def test_a_bad_file_is_one_line_and_exit_2(
-    content: bytes, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lines: bytes, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    _refused(gzip.compress(lines), complaint, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b'{"name": "one", "passes": true}\n', mtime=0)[:-6]])
+def test_half_a_file_is_one_line_and_exit_2(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _refused(content, "cannot be read", tmp_path, capsys)
+
+
+def _refused(content: bytes, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(content)
     assert runner.main(["cel", str(path)]) == 2
