@@ -6,8 +6,10 @@ from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from allotment.tools.doctor.wording import subject
 
 if TYPE_CHECKING:
     from allotment.tools.doctor.case import Case
@@ -22,6 +24,13 @@ class Sign(NamedTuple):
     remedy: str = ""
     severity: Severity | None = None
     objects: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, noun: str, names: Sequence[str], evidence: str, remedy: str = "", severity: Severity | None = None
+    ) -> Sign:
+        """About objects of one kind: one by its name, several by how many they are."""
+        return cls(subject(noun, names), evidence, remedy, severity, tuple(names))
 
 
 class Check(NamedTuple):

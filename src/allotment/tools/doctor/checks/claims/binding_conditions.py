@@ -10,7 +10,7 @@ from allotment.model.resource import DeviceRequestAllocationResult, ResourceClai
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, of, remedy, subject, told, unique
+from allotment.tools.doctor.wording import about, of, remedy, told, unique
 
 _PATIENCE: Final = timedelta(minutes=2)
 
@@ -33,14 +33,14 @@ def find(case: Case) -> Iterable[Sign]:
     for condition, claims in failed.items():
         names = unique(name_of(claim) for claim in claims)
         text = f"{about('claim', names)} failed: binding failure condition {condition} is True"
-        yield Sign(subject("claim", names), text, _help(names[0]), "error", names)
+        yield Sign.of("claim", names, text, _help(names[0]), "error")
     for condition, claims in waiting.items():
         names = unique(name_of(claim) for claim in claims)
         longest = max((age for claim in claims if (age := case.age(allocated_at(claim))) is not None), default=None)
         verb = "waits" if len(names) == 1 else "wait"
         text = f"{about('claim', names)} {verb} for binding condition {condition}"
         text += f", for up to {told(longest)}" if longest is not None else ""
-        yield Sign(subject("claim", names), text, _help(names[0]), objects=names)
+        yield Sign.of("claim", names, text, _help(names[0]))
 
 
 def _said(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, str]:

@@ -8,7 +8,7 @@ from allotment.model.resource import FINALIZER, ResourceClaim
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import is_finished, name_of
-from allotment.tools.doctor.wording import about, of, remedy, subject
+from allotment.tools.doctor.wording import about, of, remedy
 from allotment.tools.sentences import some
 
 
@@ -37,7 +37,7 @@ def find(case: Case) -> Iterable[Sign]:
         namespace = used[0].metadata.namespace
         words = "Wait for the pods, or delete them (what they do is lost)."
         look = f"kubectl get pods -n {namespace} {' '.join(one.name for one in used[0].status.reserved_for[:3])}"
-        yield Sign(subject("claim", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("claim", names, text, remedy(words, look))
     if left:
         names = [name_of(claim) for claim in left]
         text = (
@@ -45,14 +45,14 @@ def find(case: Case) -> Iterable[Sign]:
         )
         words = "The claim controller of kube-controller-manager does that: see whether it runs."
         look = "kubectl get lease -n kube-system kube-controller-manager"
-        yield Sign(subject("claim", names), text, remedy(words, look), "error", tuple(names))
+        yield Sign.of("claim", names, text, remedy(words, look), "error")
     for finalizer, claims in foreign.items():
         names = [name_of(claim) for claim in claims]
         text = f"{about('claim', names)} deleted, and held by finalizer {finalizer}"
         words = f"Whoever owns {finalizer.partition('/')[0]} removes it: look for its controller. If that is gone for"
         words += " good, remove the finalizer; what it would have cleaned up then stays behind."
         look = f"kubectl edit resourceclaim {of(names[0])}"
-        yield Sign(subject("claim", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("claim", names, text, remedy(words, look))
 
 
 def _state(case: Case, uid: str) -> str:

@@ -10,7 +10,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import about, of, remedy, subject
+from allotment.tools.doctor.wording import about, of, remedy
 from allotment.tools.sentences import some
 
 
@@ -54,7 +54,7 @@ def _sign(driver: str, kind: str, lost: _Lost) -> Sign:
         f" the claim is then allocated anew. If the driver only restarts, its slices come back: look at {driver}.",
         f"kubectl describe resourceclaim {of(names[0])}",
     )
-    return Sign(subject("claim", names), text, help_, "error" if used else "warning", tuple(names))
+    return Sign.of("claim", names, text, help_, "error" if used else "warning")
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import name_of, results_of
-from allotment.tools.doctor.wording import about, counted, of, remedy, subject
+from allotment.tools.doctor.wording import about, counted, of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -30,7 +30,7 @@ def find(case: Case) -> Iterable[Sign]:
         " nothing, for nobody can use them:",
         f"kubectl delete resourceclaim {of(names[0])}",
     )
-    yield Sign(subject("claim", names), text, help_, objects=tuple(names))
+    yield Sign.of("claim", names, text, help_)
 
 
 CHECK = Check(

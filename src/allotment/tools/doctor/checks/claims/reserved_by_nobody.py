@@ -9,7 +9,7 @@ from allotment.model.contested import is_set_aside
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, remedy, subject, told
+from allotment.tools.doctor.wording import about, counted, remedy, told
 
 _PATIENCE = timedelta(minutes=5)
 
@@ -39,7 +39,7 @@ def find(case: Case) -> Iterable[Sign]:
         "A pod that uses the claim takes it over. If none will, delete the claim; whoever still names it waits then.",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
-    yield Sign(subject("claim", names), text, help_, objects=tuple(names))
+    yield Sign.of("claim", names, text, help_)
 
 
 CHECK = Check(

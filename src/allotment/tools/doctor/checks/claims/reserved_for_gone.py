@@ -8,7 +8,7 @@ from allotment.model.resource import ResourceClaimConsumerReference
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, remedy, subject
+from allotment.tools.doctor.wording import about, counted, remedy
 from allotment.tools.sentences import some
 
 
@@ -35,7 +35,7 @@ def find(case: Case) -> Iterable[Sign]:
         " resourceclaims.",
         "kubectl get lease -n kube-system kube-controller-manager",
     )
-    yield Sign(subject("claim", names), text, help_, objects=tuple(names))
+    yield Sign.of("claim", names, text, help_)
 
 
 def _state(case: Case, consumer: ResourceClaimConsumerReference) -> str:

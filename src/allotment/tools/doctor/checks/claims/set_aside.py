@@ -10,7 +10,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.doctor.wording import about, remedy, unique
 from allotment.tools.sentences import some
 
 
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
         names, holders = list(of_use), unique(holder for found in of_use.values() for holder in found)
         verb, devices = ("was", "its devices") if len(names) == 1 else ("were", "their devices")
         text = f"{about('claim', names)} {verb} set aside: {devices} went to {about('claim', holders)} at the same time"
-        yield Sign(subject("claim", names), text, "", "note", tuple(names))
+        yield Sign.of("claim", names, text, "", "note")
 
 
 def _left(idle: list[ResourceClaim]) -> Sign:
@@ -46,7 +46,7 @@ def _left(idle: list[ResourceClaim]) -> Sign:
         "kubectl get pods -A -l app.kubernetes.io/name=allotment",
         f"kubectl delete resourceclaim -n {namespace} {name}",
     )
-    return Sign(subject("claim", names), text, help_, objects=tuple(names))
+    return Sign.of("claim", names, text, help_)
 
 
 def _holders(case: Case, claim: ResourceClaim) -> tuple[str, ...]:

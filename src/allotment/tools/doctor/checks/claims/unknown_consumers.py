@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import about, of, remedy, subject
+from allotment.tools.doctor.wording import about, of, remedy
 
 _KNOWN = frozenset({("", "pods"), ("scheduling.k8s.io", "podgroups")})
 
@@ -25,7 +25,7 @@ def find(case: Case) -> Iterable[Sign]:
         text = f"{about('claim', names)} reserved for {kind}, which Kubernetes' own claim controller does not know"
         words = f"Whatever made the entry must take it away: look for the controller of {kind}."
         look = f"kubectl get resourceclaim {of(names[0])} -o jsonpath='{{.status.reservedFor}}'"
-        yield Sign(subject("claim", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("claim", names, text, remedy(words, look))
 
 
 CHECK = Check(

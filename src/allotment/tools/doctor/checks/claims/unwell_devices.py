@@ -8,7 +8,7 @@ from allotment.model.resource import AllocatedDeviceStatus, ResourceClaim
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import about, of, remedy, subject, unique
+from allotment.tools.doctor.wording import about, of, remedy, unique
 from allotment.tools.sentences import some
 
 
@@ -28,10 +28,7 @@ def find(case: Case) -> Iterable[Sign]:
         message = found[0][2]
         text += f" ({message})" if message and message != reason else ""
         words = "Look at the driver's log on that node, and at the hardware. To move the work, delete the pod."
-        yield Sign(
-            subject("claim", names), text, remedy(words, f"kubectl describe resourceclaim {of(names[0])}"),
-            objects=names,
-        )  # fmt: skip
+        yield Sign.of("claim", names, text, remedy(words, f"kubectl describe resourceclaim {of(names[0])}"))
 
 
 CHECK = Check(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import remedy, subject
+from allotment.tools.doctor.wording import remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -22,7 +22,7 @@ def find(case: Case) -> Iterable[Sign]:
             wins, other, *_ = sorted(names, key=made.__getitem__, reverse=True)
             text = f"{', '.join(names)} all have extendedResourceName {resource}; {wins}, the newest, serves it"
             help_ = remedy("Leave the name with one of them.", f"kubectl edit deviceclass {other}")
-            yield Sign(subject("class", names), text, help_, objects=tuple(names))
+            yield Sign.of("class", names, text, help_)
 
 
 CHECK = Check(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 from allotment.vocabulary.drivers import installed_classes
 
 
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
             text += f"; {about('claim or template', askers)} {'asks' if len(askers) == 1 else 'ask'} for {names[0]}"
         words = "Correct its selector, or add hardware that it is for."
         help_ = "" if names is alone else remedy(words, f"kubectl get deviceclass {names[0]} -o yaml")
-        yield Sign(subject("class", names), text, help_, "warning" if names is awaited else "note", tuple(names))
+        yield Sign.of("class", names, text, help_, "warning" if names is awaited else "note")
 
 
 CHECK = Check(

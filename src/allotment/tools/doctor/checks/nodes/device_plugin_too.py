@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import VENDORS, plugged
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.wording import about, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -43,7 +43,7 @@ def find(case: Case) -> Iterable[Sign]:
             + (" With NVIDIA's GPU operator:" if label else ""),
             *([f"kubectl label node {names[0]} {label}"] if label else ()),
         )
-        yield Sign(subject("node", names), text, help_, objects=tuple(names))
+        yield Sign.of("node", names, text, help_)
 
 
 CHECK = Check(

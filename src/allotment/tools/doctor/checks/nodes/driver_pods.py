@@ -11,7 +11,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import is_driver
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import condition_of, is_down, is_finished, name_of
-from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 from allotment.tools.sentences import some
 
 _PATIENCE: Final = timedelta(minutes=2)
@@ -45,7 +45,7 @@ def find(case: Case) -> Iterable[Sign]:
             f"kubectl describe pod -n {namespace} {name}",
         )  # fmt: skip
         names = [name_of(pod) for pod in pods]
-        yield Sign(subject("pod", names), text, help_, objects=tuple(names))
+        yield Sign.of("pod", names, text, help_)
 
 
 def _is_silent(case: Case, pod: Pod) -> bool:

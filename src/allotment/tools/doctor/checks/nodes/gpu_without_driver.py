@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import VENDORS, plugged, sign_of
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.wording import about, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -28,14 +28,14 @@ def find(case: Case) -> Iterable[Sign]:
             seen = f"{about('node', names)} {have} {vendor.name} GPUs ({shown[served]})"
             if served:
                 text = f"{seen}, which a device plugin hands out; {vendor.driver} publishes none of them for claims"
-                yield Sign(subject("node", names), text, severity="note", objects=tuple(names))
+                yield Sign.of("node", names, text, severity="note")
                 continue
             help_ = remedy(
                 f"Look for the driver's pod there, and at its log; to install the driver, see {vendor.install}.",
                 f"kubectl get pods -A -o wide --field-selector spec.nodeName={names[0]}",
             )
             text = f"{seen}, and no ResourceSlice of {vendor.driver}: no claim can get them"
-            yield Sign(subject("node", names), text, help_, objects=tuple(names))
+            yield Sign.of("node", names, text, help_)
 
 
 CHECK = Check(

@@ -13,7 +13,7 @@ from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Event, Pod
 from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.times import moment_of
-from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.doctor.wording import about, remedy, unique
 
 #: A kubelet that fails says so again every five minutes at the latest: that is as often as it may say one thing.
 _OVER: Final = timedelta(minutes=12)
@@ -49,7 +49,7 @@ def find(case: Case) -> Iterable[Sign]:
             else "Look at the driver's log on the node."
         )
         look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={nodes[0]}"
-        yield Sign(subject("pod", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("pod", names, text, remedy(words, look))
 
 
 def _lasts(case: Case, event: Event) -> bool:

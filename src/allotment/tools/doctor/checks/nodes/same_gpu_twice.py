@@ -9,7 +9,7 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.resource import Device
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import counted, remedy, subject, unique
+from allotment.tools.doctor.wording import counted, remedy, unique
 from allotment.tools.sentences import some
 
 _PCI: Final = "PCI address"
@@ -49,7 +49,7 @@ def find(case: Case) -> Iterable[Sign]:
             else "Delete the slices of the pool that the driver does not use any more; it publishes anew what it needs."
         )
         look = f"kubectl get resourceslices --field-selector spec.nodeName={node}"
-        yield Sign(subject("node", nodes), text, remedy(words, look), objects=nodes)
+        yield Sign.of("node", nodes, text, remedy(words, look))
 
 
 def _identities(device: Device) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 
 #: `allot driver run --simulate` puts it on its slices.
 _LABEL: Final = "allotment.dev/simulated"
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterable[Sign]:
         )
         text += " given one starts, and has no device"
         look = remedy("Where that is not meant:", f"kubectl get resourceslices -l {_LABEL}")
-        yield Sign(subject("node", names), text, look, objects=tuple(names))
+        yield Sign.of("node", names, text, look)
 
 
 CHECK = Check(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, subject
+from allotment.tools.doctor.wording import about, counted, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterable[Sign]:
         "If the node does not come back, delete what it published; that loses nothing, for a driver publishes anew.",
         f"kubectl delete resourceslices --field-selector spec.nodeName={gone[0]}",
     )
-    yield Sign(subject("node", gone), text, help_, objects=tuple(gone))
+    yield Sign.of("node", gone, text, help_)
 
 
 CHECK = Check(

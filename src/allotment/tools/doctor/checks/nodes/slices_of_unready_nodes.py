@@ -8,7 +8,7 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.objects import Node
 from allotment.tools.doctor.states import is_down
-from allotment.tools.doctor.wording import about, counted, remedy, subject
+from allotment.tools.doctor.wording import about, counted, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -21,9 +21,7 @@ def find(case: Case) -> Iterable[Sign]:
     held = sum(id in case.results for id in devices)
     verb = "is" if len(down) == 1 else "are"
     text = f"{about('node', down)} {verb} not Ready, with {counted(len(devices), 'device')}, {held} of them in use"
-    yield Sign(
-        subject("node", down), text, remedy("", f"kubectl describe node {down[0]}"), objects=tuple(down)
-    )  # fmt: skip
+    yield Sign.of("node", down, text, remedy("", f"kubectl describe node {down[0]}"))
 
 
 def _lasts(case: Case, node: Node) -> bool:

@@ -11,7 +11,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import our_driver
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import is_finished, name_of
-from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.doctor.wording import about, remedy, unique
 from allotment.tools.sentences import some
 
 #: The vendor's own, by the name of its DaemonSet or image.
@@ -50,7 +50,7 @@ def find(case: Case) -> Iterable[Sign]:
             " uninstall it.",
             f"kubectl get daemonsets -n {namespace}",
         )
-        yield Sign(subject("node", nodes), text, help_, objects=tuple(nodes))
+        yield Sign.of("node", nodes, text, help_)
 
 
 CHECK = Check(

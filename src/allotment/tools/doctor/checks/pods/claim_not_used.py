@@ -10,7 +10,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.hardware import VENDORS
 from allotment.tools.doctor.states import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import counted, remedy, subject
+from allotment.tools.doctor.wording import counted, remedy
 
 #: Drivers that give devices to containers. Others, of networks for example, give them to the pod as a whole.
 _TO_CONTAINERS: Final = frozenset(vendor.driver for vendor in VENDORS)
@@ -44,7 +44,7 @@ def find(case: Case) -> Iterable[Sign]:
     text += f" resources.claims: {counted(held, 'device')} held, and seen by nobody"
     words = f"Add resources: {{claims: [{{name: {blind[names[0]]}}}]}} to the container, in whatever makes the pod."
     look = "allot check FILE finds this in manifests"
-    yield Sign(subject("pod", names), text, remedy(f"{words} {look}."), objects=tuple(names))
+    yield Sign.of("pod", names, text, remedy(f"{words} {look}."))
 
 
 CHECK = Check(

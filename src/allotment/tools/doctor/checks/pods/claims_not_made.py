@@ -12,7 +12,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import is_finished, name_of
-from allotment.tools.doctor.wording import of, remedy, subject
+from allotment.tools.doctor.wording import of, remedy
 
 _REASON: Final = "FailedResourceClaimCreation"
 _COMBINED: Final = "(combined from similar events): "
@@ -35,7 +35,7 @@ def find(case: Case) -> Iterable[Sign]:
             else "The claim controller of kube-controller-manager makes them: see whether it runs."
         )
         look = f"kubectl describe pod {of(names[0])}" if message else "kubectl get lease -n kube-system"
-        yield Sign(subject("pod", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("pod", names, text, remedy(words, look))
 
 
 def _plain(message: str) -> str:

@@ -8,7 +8,7 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import of, remedy, subject
+from allotment.tools.doctor.wording import of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -22,7 +22,7 @@ def find(case: Case) -> Iterable[Sign]:
         text = f"{crowd(case, names)} {verb} held back by scheduling gate {gate}"
         words = f"Whoever set it removes it: a queue, such as Kueue, or the controller of {gate.partition('/')[0]}."
         look = f"kubectl describe pod {of(names[0])}"
-        yield Sign(subject("pod", names), text, remedy(words, look), objects=tuple(names))
+        yield Sign.of("pod", names, text, remedy(words, look))
 
 
 CHECK = Check(

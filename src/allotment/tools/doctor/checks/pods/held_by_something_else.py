@@ -9,7 +9,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import of, remedy, subject
+from allotment.tools.doctor.wording import of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -23,9 +23,7 @@ def find(case: Case) -> Iterable[Sign]:
         verb = "waits" if len(names) == 1 else "wait"
         text = f"{crowd(case, names)} {verb} though devices would be there for it. The scheduler says: {message}"
         words = "It is something else than devices: processors, memory, volumes, affinity, or pods of higher priority."
-        yield Sign(
-            subject("pod", names), text, remedy(words, f"kubectl describe pod {of(names[0])}"), objects=tuple(names)
-        )
+        yield Sign.of("pod", names, text, remedy(words, f"kubectl describe pod {of(names[0])}"))
 
 
 def _said(case: Case, pod: Pod) -> str:

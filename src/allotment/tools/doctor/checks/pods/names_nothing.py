@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.wording import remedy, subject
+from allotment.tools.doctor.wording import remedy
 from allotment.tools.explain import Answer
 
 _KINDS = {
@@ -32,7 +32,7 @@ def find(case: Case) -> Iterable[Sign]:
         meant = f" It would fit: {changes[0].text}." if changes and changes[0].text else ""
         text = f"{crowd(case, names)} {verb} for what is not there: {summary}"
         words = f"Create it, or correct the name in whatever makes the pods.{meant}"
-        yield Sign(subject("pod", names), text, remedy(words, _KINDS[code]), objects=tuple(names))
+        yield Sign.of("pod", names, text, remedy(words, _KINDS[code]))
 
 
 CHECK = Check(

@@ -11,7 +11,7 @@ from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.objects import Lease, Pod
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import of, remedy, subject, told
+from allotment.tools.doctor.wording import of, remedy, told
 
 _DEFAULT: Final = "default-scheduler"
 _LEASES: Final = {_DEFAULT: "kube-scheduler"}
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
         start += "" if scheduler == _DEFAULT else " (or give kube-scheduler a profile of that name)"
         words = f"{start}, or correct schedulerName in whatever makes the pods."
         look = ("kubectl get lease -A", f"kubectl get pod {of(names[0])} -o jsonpath='{{.spec.schedulerName}}'")
-        yield Sign(subject("pod", names), text, remedy(words, *look), objects=tuple(names))
+        yield Sign.of("pod", names, text, remedy(words, *look))
 
 
 def unserved(case: Case) -> Iterator[Pod]:

@@ -10,7 +10,7 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.states import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, of, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, of, remedy, unique
 
 _PATIENCE: Final = timedelta(minutes=5)
 
@@ -41,7 +41,7 @@ def find(case: Case) -> Iterable[Sign]:
         f"kubectl describe pod {of(names[0])}",
         f"kubectl get node {nodes[0]}",
     )
-    yield Sign(subject("pod", names), text, help_, objects=tuple(names))
+    yield Sign.of("pod", names, text, help_)
 
 
 CHECK = Check(

@@ -8,7 +8,7 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.states import is_finished, name_of
-from allotment.tools.doctor.wording import of, remedy, subject
+from allotment.tools.doctor.wording import of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -36,7 +36,7 @@ def find(case: Case) -> Iterable[Sign]:
         " create it again: a pod that a workload made comes back by itself.",
         f"kubectl delete pod {of(names[0])}",
     )
-    yield Sign(subject("pod", names), text, help_, objects=tuple(names))
+    yield Sign.of("pod", names, text, help_)
 
 
 CHECK = Check(

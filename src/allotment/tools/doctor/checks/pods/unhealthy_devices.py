@@ -8,7 +8,7 @@ from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.states import is_finished, name_of
-from allotment.tools.doctor.wording import of, remedy, subject, unique
+from allotment.tools.doctor.wording import of, remedy, unique
 from allotment.tools.sentences import some
 
 
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterable[Sign]:
         "The pod goes on with it. Look at the node's hardware; to move the work, delete the pod (what it does is lost)."
     )
     look = f"kubectl describe pod {of(names[0])}"
-    yield Sign(subject("pod", names), text, remedy(words, look), objects=names)
+    yield Sign.of("pod", names, text, remedy(words, look))
 
 
 CHECK = Check(

@@ -11,7 +11,7 @@ from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unserved
 from allotment.tools.doctor.crowds import crowd
 from allotment.tools.doctor.states import name_of
-from allotment.tools.doctor.wording import remedy, subject
+from allotment.tools.doctor.wording import remedy
 from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.
@@ -68,7 +68,7 @@ def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     own = code == "node-not-eligible" and _OWN_TAINT in text
     words = "See why the nodes are not ready, or cordoned: kubectl get nodes." if own else CODES[code].advice
     help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
-    return Sign(subject("pod", names), text, help_, "warning" if code in _FULL else "error", tuple(names))
+    return Sign.of("pod", names, text, help_, "warning" if code in _FULL else "error")
 
 
 CHECK = Check(

@@ -8,7 +8,7 @@ from typing import Final
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import about, minor_of, remedy, subject
+from allotment.tools.doctor.wording import about, minor_of, remedy
 
 #: How many minor releases a kubelet may be older than the API server.
 _SKEW: Final = 3
@@ -43,9 +43,7 @@ def find(case: Case) -> Iterable[Sign]:
             have = "has" if len(names) == 1 else "have"
             text = f"{about('node', names)} {have} kubelet {version}, {said}"
             severity: Severity | None = "warning" if names is early else None
-            yield Sign(
-                subject("node", names), text, remedy(words, "kubectl get nodes"), severity, objects=tuple(names)
-            )  # fmt: skip
+            yield Sign.of("node", names, text, remedy(words, "kubectl get nodes"), severity)
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.engine.cluster.pools import Pool, PoolStatus
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -45,18 +45,11 @@ def _sign(case: Case, driver: str, pools: list[Pool], surplus: bool) -> Sign:
         f" {first.announced} announced. Kubernetes ignores such a pool, and so {counted(devices, 'device')}"
     )
     listing = f"kubectl get resourceslices --field-selector spec.driver={driver}"
+    words = "Look at the log of the driver's pod on the node; restart it: it publishes what is missing."
     if surplus:
-        return Sign(
-            subject("pool", names), text,
-            remedy("A slice too many was left behind, by an earlier driver or by hand. Restart the driver there, or"
-                   " delete the slice that is none of its own; the driver publishes anew what it misses.", listing),
-            objects=tuple(names),
-        )  # fmt: skip
-    return Sign(
-        subject("pool", names), text,
-        remedy("Look at the log of the driver's pod on the node; restart it: it publishes what is missing.", listing),
-        objects=tuple(names),
-    )  # fmt: skip
+        words = "A slice too many was left behind, by an earlier driver or by hand. Restart the driver there, or"
+        words += " delete the slice that is none of its own; the driver publishes anew what it misses."
+    return Sign.of("pool", names, text, remedy(words, listing))
 
 
 CHECK = Check(

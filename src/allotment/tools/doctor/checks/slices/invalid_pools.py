@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.engine.cluster.pools import Pool, PoolStatus
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, remedy, subject, unique
+from allotment.tools.doctor.wording import about, remedy, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -25,7 +25,7 @@ def find(case: Case) -> Iterable[Sign]:
             " driver's name, stop one of them.",
             f"kubectl get resourceslice {' '.join(slices[:3])} -o yaml",
         )
-        yield Sign(subject("pool", names), text, help_, objects=tuple(names))
+        yield Sign.of("pool", names, text, help_)
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.hardware import VENDORS, sign_of
-from allotment.tools.doctor.wording import about, remedy, subject
+from allotment.tools.doctor.wording import about, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -26,7 +26,7 @@ def find(case: Case) -> Iterable[Sign]:
             text = f"{about('node', empty)} {have} {vendor.name} GPUs, and {vendor.driver} publishes no device there"
             words = "The driver runs and finds nothing: look at its log, and at the vendor's kernel driver on the node."
             look = f"kubectl get pods -A -o wide --field-selector spec.nodeName={empty[0]}"
-            yield Sign(subject("node", empty), text, remedy(words, look), objects=tuple(empty))
+            yield Sign.of("node", empty, text, remedy(words, look))
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from allotment.model.resource import ResourceSlice
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.wording import about, counted, remedy, subject, unique
+from allotment.tools.doctor.wording import about, counted, remedy, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -37,10 +37,7 @@ def find(case: Case) -> Iterable[Sign]:
                 " pools by node; report that to its author. To free the devices now, delete the older slices; the"
                 " driver publishes anew."
             )
-        yield Sign(
-            subject("slice", names), text, remedy(words, f"kubectl delete resourceslice {' '.join(names[:3])}"),
-            objects=names,
-        )  # fmt: skip
+        yield Sign.of("slice", names, text, remedy(words, f"kubectl delete resourceslice {' '.join(names[:3])}"))
 
 
 CHECK = Check(
