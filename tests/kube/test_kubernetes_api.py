@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from allotment.cluster import program
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError

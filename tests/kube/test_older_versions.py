@@ -14,7 +14,7 @@ import pytest
 
 from allotment.cluster import program
 from allotment.cluster.asking.release import Wished, features_of
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Events

@@ -20,7 +20,7 @@ from allotment.autoscaler.options import NAME
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import NAME as CLOUD
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events

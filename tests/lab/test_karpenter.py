@@ -18,7 +18,7 @@ from allotment.autoscaler.options import Options
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.provider import Refused, Standing
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events

@@ -14,7 +14,7 @@ import yaml
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS

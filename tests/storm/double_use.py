@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
+from allotment.cluster.item import Item
 from allotment.model.contested import LABEL
 from allotment.model.trees import Tree
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.objects import Objects, queue_order
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import COMBINED

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
 from allotment.placing.machines import COMING

@@ -13,9 +13,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.trees import Tree
 from allotment.placing.machines import RESERVED

@@ -7,8 +7,9 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
 from allotment.autoscaler.reserving import unreserved
-from allotment.cluster.cache import Cache, Item, by_node
+from allotment.cluster.cache import Cache
 from allotment.cluster.client import Resource
+from allotment.cluster.item import Item, by_node
 from allotment.cluster.objects import OF_DEVICES
 from allotment.cluster.program import Context
 from allotment.cluster.resources import (

@@ -16,16 +16,18 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from math import inf
 from random import Random
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.model.trees import Tree, read_value
+from allotment.cluster.index import Index, KeysOf
+from allotment.cluster.item import Item, numbered
+from allotment.model.trees import Tree
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -35,125 +37,11 @@ log = logging.getLogger(__name__)
 #: A watch that lived this long was no failure, however it ended.
 _HEALTHY_SECONDS = 5.0
 
-
-_UNREAD: Final[Tree] = {}
-
-
-class Item(Generic[T]):
-    """One object as the cache has it: the tree, and (made when first asked for) the typed value."""
-
-    __slots__ = ("_controller", "_type", "_value", "key", "name", "namespace", "revision", "tree", "uid")
-
-    def __init__(self, tree: Tree, type: type[T] | None = None) -> None:
-        metadata = tree["metadata"]
-        self.tree = tree
-        self.namespace: str = metadata.get("namespace", "")
-        self.name: str = metadata["name"]
-        #: Namespace and name.
-        self.key = (self.namespace, self.name)
-        self.uid: str = metadata.get("uid", "")
-        self.revision = revision_of(tree)
-        self._type = type
-        self._value: T | None = None
-        self._controller: Tree | None = _UNREAD
-
-    def __repr__(self) -> str:
-        return f"<Item {self.namespace}/{self.name} at {self.revision}>"
-
-    @property
-    def value(self) -> T:
-        """The typed value; decoded once. A cache without a type gives the tree."""
-        if self._value is None:
-            self._value = cast("T", self.tree) if self._type is None else read_value(self.tree, self._type)
-        return self._value
-
-    @property
-    def metadata(self) -> Tree:
-        """``metadata`` of the tree."""
-        return cast("Tree", self.tree["metadata"])
-
-    @property
-    def spec(self) -> Tree:
-        """``spec`` of the tree, empty where it has none."""
-        return self.tree.get("spec") or {}
-
-    @property
-    def status(self) -> Tree:
-        """``status`` of the tree, empty where it has none."""
-        return self.tree.get("status") or {}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Labels of the tree."""
-        return self.tree["metadata"].get("labels") or {}
-
-    @property
-    def deleting(self) -> bool:
-        """Whether somebody asked for its deletion."""
-        return "deletionTimestamp" in self.tree["metadata"]
-
-    @property
-    def controller(self) -> Tree | None:
-        """The owner reference that says ``controller: true``."""
-        if self._controller is _UNREAD:
-            self._controller = controller_of(self.tree)
-        return self._controller
-
-
 Changed = Callable[["Item[T] | None", "Item[T] | None"], None]
-KeysOf = Callable[["Item[T]"], Iterable[Hashable]]
-
-
-class Index(Generic[T]):
-    """Items by what a function says of each. Most changes move nothing: then one question is all they cost."""
-
-    __slots__ = ("_by_key", "_items", "_keys", "_keys_of")
-
-    def __init__(self, keys_of: KeysOf[T], items: Mapping[tuple[str, str], Item[T]]) -> None:
-        self._keys_of = keys_of
-        self._items = items
-        self._keys: dict[tuple[str, str], tuple[Hashable, ...]] = {}
-        self._by_key: dict[Hashable, dict[tuple[str, str], None]] = {}
-
-    def __getitem__(self, key: Hashable) -> Collection[Item[T]]:
-        """Items under a key, in no promised order; none is no error."""
-        found = self._by_key.get(key)
-        return [self._items[name] for name in found] if found else ()
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._by_key
-
-    def __iter__(self) -> Iterator[Any]:
-        """The keys under which there is something."""
-        return iter(self._by_key)
-
-    def __len__(self) -> int:
-        return len(self._by_key)
-
-    def change(self, old: Item[T] | None, new: Item[T] | None) -> None:
-        """Follow a change; the cache calls this."""
-        item = new or old
-        assert item is not None
-        before = self._keys.get(item.key, ())
-        after: tuple[Hashable, ...] = tuple(self._keys_of(new)) if new is not None else ()
-        if before == after:
-            return
-        for key in before:
-            names = self._by_key.get(key) if key not in after else None
-            if names is not None:  # a key may have been named twice
-                names.pop(item.key, None)
-                if not names:
-                    del self._by_key[key]
-        for key in after:
-            self._by_key.setdefault(key, {})[item.key] = None
-        if after:
-            self._keys[item.key] = after
-        else:
-            del self._keys[item.key]
 
 
 class Cache(Generic[T]):
-    """See the module. ``run`` it in a task of its own, or take it from :class:`Caches`, which does."""
+    """See the module. ``run`` it in a task of its own, or take it from ``Caches``, which does."""
 
     def __init__(
         self, client: Client, resource: Resource, type: type[T] | None = None, *, clock: Clock, random: Random,
@@ -236,7 +124,7 @@ class Cache(Generic[T]):
         """Take in the answer to a write of one's own, ahead of the watch."""
         item = Item(tree, self._type)
         known = self._items.get(item.key)
-        if known is None and item.revision <= _number(self._revision):
+        if known is None and item.revision <= numbered(self._revision):
             return  # the watch is past it already: it is gone again
         if known is None or known.revision < item.revision:
             self._put(known, item)
@@ -253,8 +141,8 @@ class Cache(Generic[T]):
 
         Whoever has written something and must know what others wrote before it waits for this.
         """
-        wanted = _number(revision)
-        if _number(self._revision) < wanted:
+        wanted = numbered(revision)
+        if numbered(self._revision) < wanted:
             arrived = asyncio.get_running_loop().create_future()
             heapq.heappush(self._awaited, (wanted, next(self._tickets), arrived))
             await arrived
@@ -262,7 +150,7 @@ class Cache(Generic[T]):
     def _moved(self, revision: str) -> None:
         """List or watch have come to a revision, and all of it has been told."""
         self._revision = revision
-        while self._awaited and self._awaited[0][0] <= _number(revision):
+        while self._awaited and self._awaited[0][0] <= numbered(revision):
             arrived = heapq.heappop(self._awaited)[2]
             if not arrived.done():
                 arrived.set_result(None)
@@ -303,8 +191,8 @@ class Cache(Generic[T]):
         )
         self._hear()
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
-        revision = _number(listing.revision)
-        restored = revision < _number(self._revision)
+        revision = numbered(listing.revision)
+        restored = revision < numbered(self._revision)
         self._revision, self._continues = listing.revision, True
         for key, known in tuple(self._items.items()):
             # What was noted after the list was made is not in it, and is there all the same.
@@ -325,7 +213,7 @@ class Cache(Generic[T]):
         fields = self._fields or "metadata.name=none"  # a role may allow lists of its own object only
         listing = await self._client.list(self.resource, namespace, labels=self._labels, fields=fields)
         self._hear()
-        if _number(listing.revision) >= _number(self._revision):
+        if numbered(listing.revision) >= numbered(self._revision):
             return True
         log.warning(
             "%s: the cluster is at revision %s, and was at %s before: it was restored from a backup, and is read anew",
@@ -359,9 +247,9 @@ class Cache(Generic[T]):
             known = self._items.get((metadata.get("namespace", ""), metadata["name"]))
             if event.type == "DELETED":
                 # A deletion that is older than what is known: it went, came again, and the new one was noted.
-                if known is not None and known.revision <= _number(self._revision):
+                if known is not None and known.revision <= numbered(self._revision):
                     self._put(known, None)
-            elif known is None or known.revision < _number(self._revision):
+            elif known is None or known.revision < numbered(self._revision):
                 self._put(known, self._item(event.object))
             if self._awaited:
                 self._moved(revision)
@@ -400,93 +288,3 @@ class Cache(Generic[T]):
         elif self._type is not cast("Any", type):
             raise TypeError(f"{self.resource.plural} are read as {self._type.__name__} and as {type.__name__}")
         return cast("Cache[V]", self)
-
-
-class Caches:
-    """One cache per resource for all programs of a process: listed, watched and decoded once."""
-
-    def __init__(self, client: Client, *, clock: Clock, random: Random) -> None:
-        self._client = client
-        self._clock = clock
-        self._random = random
-        self._caches: dict[Resource, Cache[Any]] = {}
-        self._start: Callable[[Cache[Any]], None] | None = None
-
-    def of(self, resource: Resource, type: type[T] | None = None) -> Cache[T]:
-        """The cache of a resource; it starts with the first who asks."""
-        cache = self._caches.get(resource)
-        if cache is None:
-            cache = self._caches[resource] = Cache(self._client, resource, type, clock=self._clock, random=self._random)
-            if self._start is not None:
-                self._start(cache)
-        elif type is not None:
-            cache = cache.typed(type)
-        return cache
-
-    def trees(self, resource: Resource) -> Cache[Tree]:
-        """The cache of a resource for readers of trees only."""
-        return self.of(resource)
-
-    def known(self) -> Iterable[Cache[Any]]:
-        """The caches that somebody asked for."""
-        return tuple(self._caches.values())
-
-    async def run(self) -> None:
-        """Keep all of them current, for ever."""
-        async with asyncio.TaskGroup() as group:
-
-            def start(cache: Cache[Any]) -> None:
-                group.create_task(cache.run(), name=f"cache {cache.resource.plural}")
-
-            for cache in self._caches.values():
-                start(cache)
-            self._start = start
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self._start = None
-
-
-async def all_synced(*caches: Cache[Any]) -> None:
-    """Wait until each has been listed once."""
-    for cache in caches:
-        await cache.synced.wait()
-
-
-def revision_of(tree: Tree) -> int:
-    """``metadata.resourceVersion`` as a number, 0 where there is none."""
-    return _number(tree["metadata"].get("resourceVersion", ""))
-
-
-def controller_of(tree: Tree) -> Tree | None:
-    """The owner reference that says ``controller: true``."""
-    for owner in tree["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return cast("Tree", owner)
-    return None
-
-
-def by_controller(item: Item[Any]) -> tuple[str, ...]:
-    """For indexes: the uid of the controlling owner."""
-    owner = item.controller
-    return (owner["uid"],) if owner else ()
-
-
-def by_namespace(item: Item[Any]) -> tuple[str, ...]:
-    """For indexes: the namespace."""
-    return (item.namespace,)
-
-
-def by_uid(item: Item[Any]) -> tuple[str, ...]:
-    """For indexes: the object's own uid."""
-    return (item.uid,)
-
-
-def by_node(item: Item[Any]) -> tuple[str, ...]:
-    """For indexes of pods: the node that they are bound to."""
-    node = item.spec.get("nodeName")
-    return (node,) if node else ()
-
-
-def _number(revision: str) -> int:
-    return int(revision) if revision.isdecimal() else 0

@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from allotment.cluster.backoff import Backoff
-from allotment.cluster.cache import Cache, Caches, Changed, all_synced
+from allotment.cluster.cache import Cache, Changed
+from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.observing import UNOBSERVED, Done, Observing

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allotment import __version__
 from allotment.cluster.asking.release import features_of
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.collection import tended
 from allotment.cluster.election import LeaderElection

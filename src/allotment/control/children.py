@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from allotment.cluster.cache import Cache, Item, by_controller
+from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_controller
 from allotment.control.pods import owner_reference
 from allotment.control.selection import selects
 from allotment.model.trees import Tree

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from allotment.cluster.cache import Item
 from allotment.cluster.clock import parse as parse_time
 from allotment.cluster.clock import stamp
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CRON_JOBS, JOBS

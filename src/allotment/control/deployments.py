@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS

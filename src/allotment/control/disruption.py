@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cache import Item, by_namespace
 from allotment.cluster.client import Resource
+from allotment.cluster.item import Item, by_namespace
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.cluster.cache import Item
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES

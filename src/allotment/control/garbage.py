@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Cache, Item, all_synced
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import JOBS, PODS

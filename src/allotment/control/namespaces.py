@@ -9,9 +9,9 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
-from allotment.cluster.cache import Item
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS, EVENTS, NAMESPACES, PODS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item
+from allotment.cluster.item import Item
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree, to_value

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item, by_node
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_node
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import LEASES, NODES, PODS

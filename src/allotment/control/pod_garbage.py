@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cache import Item, by_node
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_node
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES, PODS

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cache import Cache, Item, by_namespace
+from allotment.cluster.cache import Cache
 from allotment.cluster.client import Resource
+from allotment.cluster.item import Item, by_namespace
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS

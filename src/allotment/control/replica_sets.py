@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from allotment.cluster.cache import Item
 from allotment.cluster.client import Resource
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS

@@ -15,9 +15,10 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
-from allotment.cluster.cache import Cache, Changed, Item, by_uid
+from allotment.cluster.cache import Cache, Changed
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_uid
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS

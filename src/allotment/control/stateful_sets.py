@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Item
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, STATEFUL_SETS

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from allotment.cluster.cache import Cache, Item, all_synced
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import all_synced
+from allotment.cluster.item import Item
 from allotment.cluster.objects import OF_DEVICES, value_of
 from allotment.cluster.program import Context, Program
 from allotment.exporter.bounds import MOST_SERIES

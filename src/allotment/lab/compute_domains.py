@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, kept_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains

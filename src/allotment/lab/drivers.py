@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES

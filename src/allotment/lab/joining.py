@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from allotment.cluster.cache import Item
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES

@@ -31,7 +31,7 @@ from allotment.apiserver.local import LocalClient, Pace
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import collection, program
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events

@@ -14,7 +14,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.cache import Cache, all_synced
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DISRUPTION_BUDGETS, PODS

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from allotment.cluster.cache import Cache, Caches, Item
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import Caches
+from allotment.cluster.item import Item
 from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from allotment.cluster import program
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection, Terms

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from allotment.annotator.program import FITS, NAME, WAITS, Options, annotator
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import Unreachable

@@ -15,7 +15,7 @@ from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.provider import Provider
 from allotment.autoscaler.providers.faults import parse_faults
 from allotment.autoscaler.providers.simulated import simulated_cloud
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from random import Random
-from typing import Any
 
 import pytest
 
-from allotment.cluster.cache import Cache, Caches, Index, Item, all_synced, by_node
+from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.resources import NODES, PODS
-from allotment.model.core import Node, Pod
+from allotment.cluster.item import Item, by_node
+from allotment.cluster.resources import PODS
+from allotment.model.core import Pod
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 
@@ -234,24 +234,6 @@ def test_a_callback_that_fails_blinds_nobody() -> None:
     asyncio.run(story())
 
 
-def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
-    async def story() -> None:
-        client = MemoryClient()
-        client.put(NODES, {"metadata": {"name": "n1"}})
-        caches = Caches(client, clock=FAST, random=Random(1))
-        trees = caches.trees(PODS)
-        task = asyncio.create_task(caches.run())
-        pods, nodes = caches.of(PODS, Pod), caches.of(NODES, Node)
-        await all_synced(pods, nodes)
-        assert id(pods) == id(trees)
-        assert [node.metadata.name for node in nodes.values()] == ["n1"]
-        with pytest.raises(TypeError, match="pods are read as Pod and as Node"):
-            caches.of(PODS, Node)
-        task.cancel()
-
-    asyncio.run(story())
-
-
 def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
     async def story() -> None:
         client = MemoryClient()
@@ -262,11 +244,6 @@ def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
             await until(lambda: len(cache) == 1)
 
     asyncio.run(story())
-
-
-def test_lists_that_kubernetes_prints_as_null_are_read_as_empty() -> None:
-    item = Item({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"containers": None}}, Pod)
-    assert item.value.spec.containers == ()
 
 
 def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known() -> None:
@@ -282,32 +259,6 @@ def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known
             await cache.reached(mine["metadata"]["resourceVersion"])
 
     asyncio.run(story())
-
-
-def item(name: str, *labels: str, revision: int = 1) -> Item[Any]:
-    metadata = {"name": name, "labels": dict.fromkeys(labels, ""), "resourceVersion": str(revision)}
-    return Item({"metadata": metadata})
-
-
-def test_an_index_takes_a_key_that_is_named_twice_and_lets_it_go() -> None:
-    items: dict[tuple[str, str], Item[Any]] = {}
-    index = Index[Any](lambda item: (*item.labels, *item.labels), items)
-
-    def change(name: str, new: Item[Any] | None) -> None:
-        old = items.pop(("", name), None)
-        if new is not None:
-            items[new.key] = new
-        index.change(old, new)
-
-    change("a", item("a", "x", "y"))
-    change("b", item("b", "y"))
-    assert sorted(found.name for found in index["y"]) == ["a", "b"]
-    change("a", item("a", "y", revision=2))
-    assert "x" not in index
-    assert {found.revision for found in index["y"]} == {1, 2}  # what is there now, not what was
-    change("a", item("a", revision=3))
-    change("b", None)
-    assert len(index) == 0
 
 
 def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytest.LogCaptureFixture) -> None:

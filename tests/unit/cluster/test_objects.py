@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster import objects
-from allotment.cluster.cache import Item
+from allotment.cluster.item import Item
 from allotment.cluster.objects import Values, value_of
 from allotment.model import trees
 from allotment.model.core import Node, Pod

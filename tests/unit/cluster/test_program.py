@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from allotment.cluster.cache import Caches, Item
+from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow, run
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events

@@ -16,7 +16,7 @@ from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.local import LocalClient
 from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from allotment.cdi.lookup import Devices
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from allotment.cdi.store import Folder
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Condition

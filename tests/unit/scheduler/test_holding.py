@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
 from allotment.model.meta import ObjectKey

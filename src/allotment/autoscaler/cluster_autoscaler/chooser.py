@@ -16,7 +16,8 @@ from typing import Final
 from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
 from allotment.autoscaler.cluster_autoscaler.growing import Growths
 from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judged, uid_of
-from allotment.cluster.cache import Cache, Caches, all_synced
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,

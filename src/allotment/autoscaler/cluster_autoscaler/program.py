@@ -15,7 +15,7 @@ from allotment.autoscaler.cluster_autoscaler.chooser import Cheapest
 from allotment.autoscaler.cluster_autoscaler.cloud import USUAL, Cloud, Settings
 from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
 from allotment.autoscaler.provider import Provider
-from allotment.cluster.cache import all_synced
+from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import NODES
 from allotment.externalgrpc.services import cloud_provider_service, expander_service

@@ -25,7 +25,7 @@ from allotment.cli.mistakes import Mistake
 from allotment.cli.unread import must_know
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.asking.snapshot import served
-from allotment.cluster.cache import Caches, all_synced
+from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.clock import Clock
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest

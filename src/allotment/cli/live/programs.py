@@ -7,7 +7,7 @@ from random import Random
 
 from allotment.cli.release import features
 from allotment.cluster.asking.release import release_of
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final, Literal, NamedTuple
 
-from allotment.cluster.cache import Cache, Item, all_synced
+from allotment.cluster.cache import Cache
+from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.item import Item
 from allotment.cluster.observing import UNOBSERVED, Observing
 from allotment.cluster.program import follow
 from allotment.cluster.queue import WorkQueue

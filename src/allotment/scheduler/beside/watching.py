@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from allotment.cluster.cache import Cache, Item
+from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
+from allotment.cluster.item import Item
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree

@@ -11,10 +11,10 @@ import logging
 import time
 from typing import Final
 
-from allotment.cluster.cache import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.item import Item
 from allotment.cluster.observing import Done, Observing
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS

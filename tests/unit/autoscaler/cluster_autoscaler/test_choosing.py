@@ -18,7 +18,7 @@ from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup, groups_of,
 from allotment.autoscaler.cluster_autoscaler.growing import Growths
 from allotment.autoscaler.cluster_autoscaler.judging import Growth, Judged, best, judge, uid_of
 from allotment.autoscaler.cluster_autoscaler.judging import judged as judged_all
-from allotment.cluster.cache import Caches
+from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.externalgrpc import failures

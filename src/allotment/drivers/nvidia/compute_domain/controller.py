@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allotment.cluster.cache import Item, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_uid
 from allotment.cluster.program import Context, follow
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple, Protocol
 
-from allotment.cluster.cache import Cache, Item, by_uid
+from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
+from allotment.cluster.item import Item, by_uid
 
 
 class Domain(NamedTuple):

@@ -1,0 +1,60 @@
+"""What a cache has, found by something else than its name: pods by node, claims by owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from allotment.cluster.item import Item
+
+T = TypeVar("T")
+
+KeysOf = Callable[["Item[T]"], Iterable[Hashable]]
+
+
+class Index(Generic[T]):
+    """Items by what a function says of each. Most changes move nothing: then one question is all they cost."""
+
+    __slots__ = ("_by_key", "_items", "_keys", "_keys_of")
+
+    def __init__(self, keys_of: KeysOf[T], items: Mapping[tuple[str, str], Item[T]]) -> None:
+        self._keys_of = keys_of
+        self._items = items
+        self._keys: dict[tuple[str, str], tuple[Hashable, ...]] = {}
+        self._by_key: dict[Hashable, dict[tuple[str, str], None]] = {}
+
+    def __getitem__(self, key: Hashable) -> Collection[Item[T]]:
+        """Items under a key, in no promised order; none is no error."""
+        found = self._by_key.get(key)
+        return [self._items[name] for name in found] if found else ()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys under which there is something."""
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def change(self, old: Item[T] | None, new: Item[T] | None) -> None:
+        """Follow a change; the cache calls this."""
+        item = new or old
+        assert item is not None
+        before = self._keys.get(item.key, ())
+        after: tuple[Hashable, ...] = tuple(self._keys_of(new)) if new is not None else ()
+        if before == after:
+            return
+        for key in before:
+            names = self._by_key.get(key) if key not in after else None
+            if names is not None:  # a key may have been named twice
+                names.pop(item.key, None)
+                if not names:
+                    del self._by_key[key]
+        for key in after:
+            self._by_key.setdefault(key, {})[item.key] = None
+        if after:
+            self._keys[item.key] = after
+        else:
+            del self._keys[item.key]

@@ -1,0 +1,110 @@
+"""One object as caches have it: its tree with what is asked for most at hand, and its typed value once it is asked for.
+
+Revisions are compared as numbers, which Kubernetes promises since 1.35.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar, cast
+
+from allotment.model.trees import Tree, read_value
+
+T = TypeVar("T")
+
+_UNREAD: Final[Tree] = {}
+
+
+class Item(Generic[T]):
+    """One object as the cache has it: the tree, and (made when first asked for) the typed value."""
+
+    __slots__ = ("_controller", "_type", "_value", "key", "name", "namespace", "revision", "tree", "uid")
+
+    def __init__(self, tree: Tree, type: type[T] | None = None) -> None:
+        metadata = tree["metadata"]
+        self.tree = tree
+        self.namespace: str = metadata.get("namespace", "")
+        self.name: str = metadata["name"]
+        #: Namespace and name.
+        self.key = (self.namespace, self.name)
+        self.uid: str = metadata.get("uid", "")
+        self.revision = numbered(metadata.get("resourceVersion", ""))
+        self._type = type
+        self._value: T | None = None
+        self._controller: Tree | None = _UNREAD
+
+    def __repr__(self) -> str:
+        return f"<Item {self.namespace}/{self.name} at {self.revision}>"
+
+    @property
+    def value(self) -> T:
+        """The typed value; decoded once. A cache without a type gives the tree."""
+        if self._value is None:
+            self._value = cast("T", self.tree) if self._type is None else read_value(self.tree, self._type)
+        return self._value
+
+    @property
+    def metadata(self) -> Tree:
+        """``metadata`` of the tree."""
+        return cast("Tree", self.tree["metadata"])
+
+    @property
+    def spec(self) -> Tree:
+        """``spec`` of the tree, empty where it has none."""
+        return self.tree.get("spec") or {}
+
+    @property
+    def status(self) -> Tree:
+        """``status`` of the tree, empty where it has none."""
+        return self.tree.get("status") or {}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the tree."""
+        return self.tree["metadata"].get("labels") or {}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return "deletionTimestamp" in self.tree["metadata"]
+
+    @property
+    def controller(self) -> Tree | None:
+        """The owner reference that says ``controller: true``."""
+        if self._controller is _UNREAD:
+            self._controller = _controller_of(self.tree)
+        return self._controller
+
+
+def numbered(revision: str) -> int:
+    """A revision as a number, 0 where there is none."""
+    return int(revision) if revision.isdecimal() else 0
+
+
+def _controller_of(tree: Tree) -> Tree | None:
+    """The owner reference that says ``controller: true``."""
+    for owner in tree["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return cast("Tree", owner)
+    return None
+
+
+def by_controller(item: Item[Any]) -> tuple[str, ...]:
+    """For indexes: the uid of the controlling owner."""
+    owner = item.controller
+    return (owner["uid"],) if owner else ()
+
+
+def by_namespace(item: Item[Any]) -> tuple[str, ...]:
+    """For indexes: the namespace."""
+    return (item.namespace,)
+
+
+def by_uid(item: Item[Any]) -> tuple[str, ...]:
+    """For indexes: the object's own uid."""
+    return (item.uid,)
+
+
+def by_node(item: Item[Any]) -> tuple[str, ...]:
+    """For indexes of pods: the node that they are bound to."""
+    node = item.spec.get("nodeName")
+    return (node,) if node else ()

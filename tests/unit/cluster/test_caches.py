@@ -1,0 +1,34 @@
+"""All programs of a process read one cache of a resource."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from allotment.cluster.caches import Caches, all_synced
+from allotment.cluster.clock import Clock
+from allotment.cluster.resources import NODES, PODS
+from allotment.model.core import Node, Pod
+from tests.unit.cluster.memory import MemoryClient
+
+FAST = Clock(speed=200)
+
+
+def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(NODES, {"metadata": {"name": "n1"}})
+        caches = Caches(client, clock=FAST, random=Random(1))
+        trees = caches.trees(PODS)
+        task = asyncio.create_task(caches.run())
+        pods, nodes = caches.of(PODS, Pod), caches.of(NODES, Node)
+        await all_synced(pods, nodes)
+        assert id(pods) == id(trees)
+        assert [node.metadata.name for node in nodes.values()] == ["n1"]
+        with pytest.raises(TypeError, match="pods are read as Pod and as Node"):
+            caches.of(PODS, Node)
+        task.cancel()
+
+    asyncio.run(story())

@@ -1,0 +1,11 @@
+"""An object as caches have it."""
+
+from __future__ import annotations
+
+from allotment.cluster.item import Item
+from allotment.model.core import Pod
+
+
+def test_lists_that_kubernetes_prints_as_null_are_read_as_empty() -> None:
+    item = Item({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"containers": None}}, Pod)
+    assert item.value.spec.containers == ()
