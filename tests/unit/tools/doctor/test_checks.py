@@ -37,6 +37,15 @@ def test_a_check_tells_its_defect(patient: Patient) -> None:
     assert patient.remedy in found.remedy
 
 
+def test_a_taint_rule_without_a_selector_is_told_as_what_it_does() -> None:
+    cluster = Cluster()
+    taint = {"key": "a", "effect": "NoSchedule"}
+    cluster.object("resource.k8s.io/v1beta2", "DeviceTaintRule", "repair", spec={"taint": taint})
+    found = cluster.told("D306")
+    assert "gives no device to anybody who does not tolerate its taint" in found.evidence
+    assert "Give it a deviceSelector" in found.remedy
+
+
 @pytest.mark.parametrize("patient", PATIENTS, ids=[patient.code for patient in PATIENTS])
 def test_what_a_finding_asks_for_can_be_typed(patient: Patient) -> None:
     cluster = Cluster()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.taints import rule_applies
-from allotment.model.resource import DeviceTaintRule
+from allotment.model.resource import DeviceTaintSelector
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.wording import remedy
@@ -17,15 +17,20 @@ def find(case: Case) -> Iterable[Sign]:
         if any(rule_applies(rule, id) for id in case.devices) or any(rule_applies(rule, id) for id in case.results):
             continue
         name = rule.metadata.name
-        text = f"{_selected(rule)}: no published or allocated device is meant, so it taints none"
-        words = "Correct its deviceSelector (names as in ResourceSlices), or delete the rule."
+        if rule.spec.device_selector is None:
+            # k8s.io/dynamic-resource-allocation up to 0.36, resourceslice/tracker: no selector restricts nothing.
+            text = (
+                "it has no deviceSelector: up to Kubernetes 1.36, kube-scheduler then gives no device to anybody who"
+                " does not tolerate its taint, though nobody is evicted; since 1.37 it taints none"
+            )
+            words = "Give it a deviceSelector (names as in ResourceSlices), or delete the rule."
+        else:
+            text = f"{_selected(rule.spec.device_selector)}: no published or allocated device is meant"
+            words = "Correct its deviceSelector (names as in ResourceSlices), or delete the rule."
         yield Sign(f"devicetaintrule/{name}", text, remedy(words, f"kubectl describe devicetaintrule {name}"))
 
 
-def _selected(rule: DeviceTaintRule) -> str:
-    selector = rule.spec.device_selector
-    if selector is None:
-        return "it has no deviceSelector"
+def _selected(selector: DeviceTaintSelector) -> str:
     parts = (("driver", selector.driver), ("pool", selector.pool), ("device", selector.device))
     return "it selects " + (", ".join(f"{name} {value}" for name, value in parts if value is not None) or "everything")
 
@@ -34,8 +39,9 @@ CHECK = Check(
     code="D306",
     severity="warning",
     summary="a DeviceTaintRule selects no device",
-    why="The names in the selector must all be those of the device exactly; a rule without a selector taints nothing"
-    " (KEP-5055). The hardware that somebody wanted to keep pods off is in use.",
+    why="The names in the selector must all be those of the device exactly. A rule without a selector is to taint"
+    " nothing (KEP-5055), and taints everything for kube-scheduler up to 1.36. What somebody wanted to keep pods off"
+    " is in use, or nothing can be used.",
     find=find,
     needs=("resourceslices", "resourceclaims", "devicetaintrules"),
 )
