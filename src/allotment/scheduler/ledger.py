@@ -161,6 +161,8 @@ class Ledger:
         claim = self.known.pop(key, None)
         self.guards.pop(key, None)
         self._forget_extended(claim)
+        if claim is not None:
+            self.unusable.discard(claim.uid)
         return key not in self.in_flight and self._unbook(key)
 
     def _forget_extended(self, claim: KnownClaim | None) -> None:

@@ -96,6 +96,7 @@ class Carrying:
 
     def _back(self, pod: WaitingPod, text: str) -> None:
         """A pod could not be bound: it leaves the node that was chosen, and is tried again if it is still there."""
+        self._waiting.forget_claims(pod)
         item = self._known.item(pod.key.namespace, pod.key.name)
         if item is not None and item.uid == pod.uid and item.spec.get("nodeName"):
             return  # it is bound, by whomever

@@ -1,0 +1,150 @@
+"""What is gone is forgotten: a scheduler that runs for months keeps nothing of pods and claims that are no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
+from types import FunctionType, MethodType
+from typing import Any
+
+import pytest
+
+from allotment.cluster.program import Context, run
+from allotment.cluster.recorder import Events
+from allotment.cluster.resources import CLAIMS, PODS
+from allotment.scheduler.program import Options, Scheduler
+from tests.unit.cluster.memory import refusal
+from tests.unit.scheduler.world import (
+    FEATURES,
+    NAMESPACE,
+    SchedulingClient,
+    World,
+    claim,
+    context_of,
+    device_class,
+    gpus,
+    node,
+    pod,
+)
+
+SLOW = gpus("a", 2, bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["broken"])
+POD, CLAIM = "the-pod", "the-claim"
+
+
+def parts_of(value: object) -> Iterable[object]:
+    """What something of ours holds."""
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, MethodType):
+        return [value.__self__]
+    if isinstance(value, FunctionType):
+        return [cell.cell_contents for cell in value.__closure__ or ()]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return list(value)
+    if not type(value).__module__.startswith("allotment."):
+        return []
+    if hasattr(value, "__dict__"):
+        return list(vars(value).values())
+    slots = (slot for one in type(value).__mro__ for slot in getattr(one, "__slots__", ()))
+    return [getattr(value, slot) for slot in slots if hasattr(value, slot)]
+
+
+def still_known(scheduler: Scheduler, names: set[object]) -> list[str]:
+    """Where any of these names is kept; events that were told are remembered for a while."""
+    found: list[str] = []
+    seen: set[int] = set()
+    left: list[tuple[str, object]] = [("scheduler", scheduler)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, str):
+            if value in names:
+                found.append(path)
+        elif id(value) not in seen and not isinstance(value, Events | SchedulingClient):
+            seen.add(id(value))
+            left += [(f"{path} > {type(value).__name__}", part) for part in parts_of(value)]
+    return found
+
+
+@asynccontextmanager
+async def scheduling() -> AsyncIterator[tuple[World, Scheduler]]:
+    lab, made = World(SchedulingClient()), list[Scheduler]()
+    for resource, tree in (node("a"), node("b"), gpus("b", 1), SLOW, device_class()):
+        lab.put(resource, tree)
+
+    async def program(context: Context) -> None:
+        made.append(Scheduler(context, Options(FEATURES)))
+        await made[0].run()
+
+    task = asyncio.create_task(run({"scheduler": program}, context_of(lab.client, 20)))
+    await lab.until(lambda: made)
+    try:
+        yield lab, made[0]
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _bound(lab: World) -> None:
+    lab.put(*claim(CLAIM))
+    lab.put(*pod(POD, CLAIM, nodeSelector={"kubernetes.io/hostname": "b"}))
+    await lab.bound(POD)
+
+
+async def _waits_for_its_device(lab: World) -> None:
+    lab.put(*claim(CLAIM))
+    lab.put(*pod(POD, CLAIM, nodeSelector={"kubernetes.io/hostname": "a"}))
+    await lab.until(lambda: lab.events("BindingConditionsPending"))
+
+
+async def _its_device_breaks(lab: World) -> None:
+    await _waits_for_its_device(lab)
+    tree = lab.claim(CLAIM)
+    (result,) = tree["status"]["allocation"]["devices"]["results"]
+    device = {key: result[key] for key in ("driver", "pool", "device")}
+    broken = {**device, "conditions": [{"type": "broken", "status": "True"}]}
+    lab.client.remove(PODS, NAMESPACE, POD)
+    lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [broken]}})
+    await lab.until(lambda: not lab.users(CLAIM))
+
+
+async def _fits_nowhere(lab: World) -> None:
+    lab.put(*claim(CLAIM, count=9))
+    lab.put(*pod(POD, CLAIM))
+    await lab.told(POD)
+
+
+async def _is_refused(lab: World) -> None:
+    lab.client.refuse_binding = [refusal(500, "InternalError")] * 2
+    lab.put(*claim(CLAIM))
+    lab.put(*pod(POD, CLAIM, nodeSelector={"kubernetes.io/hostname": "b"}))
+    await lab.until(lambda: not lab.client.refuse_binding)
+
+
+async def _has_no_claim_yet(lab: World) -> None:
+    lab.put(*claim(CLAIM))
+    lab.put(*pod(POD, CLAIM, "never-made"))
+    await lab.until(lambda: lab.events("FailedScheduling"))
+
+
+@pytest.mark.parametrize(
+    "fate", [_bound, _waits_for_its_device, _its_device_breaks, _fits_nowhere, _is_refused, _has_no_claim_yet]
+)
+def test_nothing_is_kept_of_a_pod_that_is_gone(fate: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def story() -> None:
+        async with scheduling() as (lab, scheduler):
+            await fate(lab)
+            names: set[object] = {POD, CLAIM, lab.claim(CLAIM)["metadata"]["uid"]}
+            if (PODS, NAMESPACE, POD) in lab.client.objects:
+                names.add(lab.pod(POD)["metadata"]["uid"])
+                assert still_known(scheduler, names)
+                lab.end(POD)
+            lab.client.remove(CLAIMS, NAMESPACE, CLAIM)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    while still_known(scheduler, names):
+                        await asyncio.sleep(0.005)
+            assert still_known(scheduler, names) == []
+
+    asyncio.run(story())
