@@ -181,7 +181,10 @@ class Connection:
             elif response.status in _LOST_ITS_SERVER and question.repeatable and tries.left():
                 await tries.pause()
             else:
-                raise refusal
+                try:
+                    raise refusal
+                finally:
+                    del refusal  # this frame is in its traceback: a cycle, and it may be long until those go
 
     async def _sent(self, question: Question) -> aiohttp.ClientResponse:
         headers = [("Accept", question.accept), *await self._credentials.headers()]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
+from allotment.cluster.collection import paused
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.connection import LATER_SECONDS, Barred
 from allotment.cluster.remote.http import HttpClient
@@ -194,6 +197,20 @@ def test_a_refusal_is_the_servers_own_status() -> None:
         assert raised.value.code == 502
 
     talk(server, story)
+
+
+def test_a_refusal_leaves_nothing_for_the_collector_of_cycles() -> None:
+    """It may be long until that has its turn, and some servers refuse much."""
+    server = Scripted(*[refusal(409, "Conflict")] * 3)
+
+    async def story(client: HttpClient) -> None:
+        for _ in range(3):
+            with suppress(StatusError):
+                await client.update(NODES, {"kind": "Node", "metadata": {"name": "n1"}})
+            assert not [one for one in gc.get_objects() if isinstance(one, StatusError) and one.code == 409]
+
+    with paused():
+        talk(server, story)
 
 
 def test_who_is_asked_to_come_later_comes_later() -> None:
