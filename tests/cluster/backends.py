@@ -140,12 +140,6 @@ async def watching(client: Client, resource: Resource, namespace: str = "", **mo
         await asyncio.wait([task])
 
 
-async def until(true: Callable[[], Any]) -> None:
-    """Wait for something to come true, within the time that a story has."""
-    while not true():
-        await asyncio.sleep(0.01)
-
-
 async def gone(client: Client, resource: Resource, name: str, namespace: str) -> None:
     """Wait until an object is not there any more."""
     while True:

@@ -14,8 +14,9 @@ from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.versions import Negotiated
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
-from tests.cluster.backends import Backend, Here, until
+from tests.cluster.backends import Backend, Here
 from tests.cluster.objects import claim, pod
+from tests.waiting import until
 
 #: A Lease of 3 s, renewed each half second.
 TERMS = Terms(lease=3, renew=2.0, retry=0.5)

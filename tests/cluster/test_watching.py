@@ -13,8 +13,9 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.cluster.states import states
 from allotment.model.trees import Tree
-from tests.cluster.backends import Backend, Here, until, watching
+from tests.cluster.backends import Backend, Here, watching
 from tests.cluster.objects import config_map
+from tests.waiting import until
 
 
 def test_changes_come_once_and_in_order(backend: Backend) -> None:

@@ -7,12 +7,13 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
+
+from tests.waiting import wait_until
 
 #: Terms of the Lease that a test can wait for.
 LED: Final = ("--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=300ms")
@@ -49,7 +50,7 @@ class Component:
             found[:] = [match for line in self.said if (match := re.search(pattern, line))]
             return bool(found)
 
-        until(look, seconds, lambda: f"{pattern!r} is not in its log:\n{self.log}")
+        wait_until(look, lambda: f"{pattern!r} is not in its log:\n{self.log}", seconds)
         return found[0]
 
     def leads(self) -> None:
@@ -99,14 +100,6 @@ def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tup
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
-
-
-def until(test: Callable[[], object], seconds: float = _PATIENCE_SECONDS, why: Callable[[], str] = lambda: "") -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, f"it did not happen within {seconds:g} s: {why()}"
-        time.sleep(0.03)
 
 
 def value(metrics: str, series: str) -> float:

@@ -14,7 +14,8 @@ from allotment import Lab
 from allotment.cluster.resources import LEASES
 from tests.components.manifests import TEMPLATE, pod
 from tests.components.otlp import receiving
-from tests.components.process import LED, running, until, value
+from tests.components.process import LED, running, value
+from tests.waiting import wait_until
 
 LEASE = "allotment-scheduler"
 
@@ -35,7 +36,7 @@ def holder(lab: Lab) -> str:
 
 
 def bound(lab: Lab, name: str) -> None:
-    until(lambda: lab.get("pod", name)["spec"].get("nodeName"), why=lambda: f"pod {name} has no node")
+    wait_until(lambda: lab.get("pod", name)["spec"].get("nodeName"), told=lambda: f"pod {name} has no node")
 
 
 def test_it_leads_and_tells_how_it_does_and_ends_well(lab: Lab) -> None:
@@ -54,7 +55,7 @@ def test_it_leads_and_tells_how_it_does_and_ends_well(lab: Lab) -> None:
         assert value(metrics, f'allotment_leader{{lease="{LEASE}"}}') == 1
         work = "allotment_work_duration_seconds_count"
         assert value(metrics, f'{work}{{result="scheduled",work="schedule"}}') == 1
-        until(lambda: f'{work}{{result="bound",work="bind"}} 1.0' in scheduler.metrics())
+        wait_until(lambda: f'{work}{{result="bound",work="bind"}} 1.0' in scheduler.metrics())
         assert value(metrics, 'allotment_queue_depth{queue="scheduler waiting"}') == 0
         assert holder(lab)
         assert scheduler.stop() == 0
@@ -66,7 +67,7 @@ def test_when_the_leader_is_killed_the_copy_that_stands_by_goes_on(lab: Lab) -> 
     with running(*words(lab, *LED)) as first:
         first.leads()
         with running(*words(lab, *LED)) as second:
-            until(lambda: second.health("/readyz") == (200, "ok"), why=lambda: second.log)
+            wait_until(lambda: second.health("/readyz") == (200, "ok"), told=lambda: second.log)
             assert " leads" not in second.log, "a copy that stands by is ready, and does nothing"
             first.kill()
             lab.apply(pod("after-the-kill"))
@@ -80,7 +81,7 @@ def test_a_lease_given_back_is_taken_at_once(lab: Lab) -> None:
     with running(*words(lab, "--leader-elect", "--retry-period=200ms")) as first:
         first.leads()
         with running(*words(lab, "--leader-elect", "--retry-period=200ms")) as second:
-            until(lambda: second.health("/readyz") == (200, "ok"))
+            wait_until(lambda: second.health("/readyz") == (200, "ok"))
             assert first.stop() == 0
             second.says(" leads$", seconds=8)  # a Lease that is not given back holds for 15 s
             assert second.stop() == 0

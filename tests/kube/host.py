@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ import pytest
 from allotment.model.trees import Tree
 from bench.kube_programs import cache, programs
 from bench.real_kube import ApiServer, plane
+from tests.waiting import wait_until
 
 NODE: Final = "worker"
 RESOURCES: Final = "/apis/resource.k8s.io/v1"
@@ -127,13 +127,11 @@ class Host:
 
     def until(self, true: Callable[[], Any], seconds: float = 30) -> Any:
         """Wait until something holds, and say what the programs said if it never does."""
-        deadline = time.monotonic() + seconds
-        while not (found := true()):
-            if time.monotonic() > deadline:
-                said = [f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in self._files()]
-                raise AssertionError("\n".join(["it did not come true in time", *said]))
-            time.sleep(0.05)
-        return found
+
+        def told() -> str:
+            return "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in self._files())
+
+        return wait_until(true, told, seconds)
 
     def specs(self) -> list[Tree]:
         """The CDI files that there are."""

@@ -10,8 +10,9 @@ import pytest
 from bench.real_kube import ApiServer
 from tests.packaging import helm as program
 from tests.packaging.helm import CHART, ROOT, everything, only, settings
-from tests.packaging.living import Cluster, defined, until
+from tests.packaging.living import Cluster, defined
 from tests.packaging.made_files import PIECES
+from tests.waiting import wait_until
 
 NAMESPACE, DRIVERS_HOME = "allotment", "allotment-drivers"
 #: A warning, such as of pod security, is a failure.
@@ -32,9 +33,9 @@ def namespace_of(cluster: Cluster, name: str, level: str) -> None:
     tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     cluster.run("kubectl", "apply", "-f", "-", input=json.dumps(tree))
     account = ("kubectl", "-n", name, "get", "serviceaccounts", "-o", "name")
-    until(lambda: "default" in cluster.run(*account), f"{name} has no default account")
+    wait_until(lambda: "default" in cluster.run(*account), f"{name} has no default account")
     roots = ("kubectl", "-n", name, "get", "configmaps", "-o", "name")
-    until(lambda: "kube-root-ca.crt" in cluster.run(*roots), f"{name} has no root certificate")
+    wait_until(lambda: "kube-root-ca.crt" in cluster.run(*roots), f"{name} has no root certificate")
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +85,12 @@ def test_all_that_is_deployed_comes_and_goes_restricted(cluster: Cluster, restri
     assert "STATUS: deployed" in cluster.run("helm", "install", *release, *only(*DEPLOYED))
     # No kubelets run here: that pods are there at all, is the admission's word.
     pods = ("kubectl", "-n", NAMESPACE, "get", "pods", "-o", "name")
-    until(lambda: len(cluster.run(*pods).split()) == 1 + 5 * 2, "not all pods were let in")
+    wait_until(lambda: len(cluster.run(*pods).split()) == 1 + 5 * 2, "not all pods were let in")
     assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *only("annotator"))
-    until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods have gone")
+    wait_until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods have gone")
     assert "Rollback was a success" in cluster.run("helm", "rollback", "allotment", "1", "-n", NAMESPACE)
     cluster.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
-    until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
 
 
 def test_kinds_of_others_are_as_these_define_them(cluster: Cluster, privileged: str) -> None:
@@ -112,7 +113,7 @@ def test_kinds_of_others_are_as_these_define_them(cluster: Cluster, privileged: 
     assert json.loads(told)[0]["interval"] == "15s"
     cluster.run("helm", "uninstall", "whole", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")  # their nodes have no kubelets
-    until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
 
 
 def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: str, kube: ApiServer) -> None:
@@ -127,7 +128,7 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
         words = (line.split() for line in told.splitlines())
         return {found[1]: found[0] for found in words if len(found) == 2}
 
-    until(lambda: pods().keys() == {"one", "two"}, "the driver is not on each node")
+    wait_until(lambda: pods().keys() == {"one", "two"}, "the driver is not on each node")
     bound = ("--bound-object-kind=Pod", f"--bound-object-name={pods()['one']}")
     token = cluster.token("allotment-driver-nvidia", privileged, *bound)
 
@@ -140,7 +141,7 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
         return code, told.get("message", "")
 
     # A policy is heard of a moment after it was made.
-    until(lambda: publish("two", token)[0] == 422, "a slice of another node is not refused")
+    wait_until(lambda: publish("two", token)[0] == 422, "a slice of another node is not refused")
     assert "may write slices of that node only, not of node two" in publish("two", token)[1]
     assert publish("one", token)[0] == 201
     loose = cluster.token("allotment-driver-nvidia", privileged)
@@ -148,4 +149,4 @@ def test_a_driver_publishes_for_its_own_node_only(cluster: Cluster, privileged: 
     cluster.run("kubectl", "delete", "resourceslice", "--all")
     cluster.run("helm", "uninstall", "allotment", "-n", privileged)
     cluster.run("kubectl", "delete", "pods", "--all", "-n", privileged, "--force")
-    until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
+    wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")

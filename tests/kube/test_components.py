@@ -11,16 +11,17 @@ import pytest
 from allotment.components.table import SCHEDULER_NAME
 from allotment.tools.permissions.parts import lease_of
 from bench.real_kube import ApiServer
-from tests.components.process import LED, Component, get, running, until, value
+from tests.components.process import LED, Component, get, running, value
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
+from tests.waiting import wait_until
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{lease_of('scheduler')}"
 
 
 def bound(kube: ApiServer, name: str) -> None:
-    until(
+    wait_until(
         lambda: kube.ask("GET", f"{PODS}/{name}")[1]["spec"].get("nodeName"),
-        why=lambda: str(kube.ask("GET", f"{PODS}/{name}")[1].get("status")),
+        told=lambda: str(kube.ask("GET", f"{PODS}/{name}")[1].get("status")),
     )
 
 
@@ -55,7 +56,7 @@ def test_beside_kube_scheduler_and_the_next_copy_goes_on_when_the_leader_is_kill
         bound(cluster, "ours")
         bound(cluster, "theirs")
         with running(*words(kubeconfig)) as second:
-            until(lambda: second.health("/readyz") == (200, "ok"), why=lambda: second.log)
+            wait_until(lambda: second.health("/readyz") == (200, "ok"), told=lambda: second.log)
             first.kill()
             create(cluster, pod("after", SCHEDULER_NAME))
             bound(cluster, "after")
@@ -78,7 +79,7 @@ def test_metrics_are_for_whom_the_cluster_lets(cluster: ApiServer, kubeconfig: P
         stranger = cluster.token_of("allotment-exporter", NAMESPACE)
         assert get(url, stranger, trusts) == (403, "this user may not get /metrics\n")
         _let(cluster, "allotment-exporter")
-        until(lambda: get(url, stranger, trusts)[0] == 200)
+        wait_until(lambda: get(url, stranger, trusts)[0] == 200)
         metrics = get(url, stranger, trusts)[1]
         assert value(metrics, 'allotment_leader{lease="allotment-scheduler"}') == 1
         assert re.search(r'allotment_client_requests_total\{code="201",method="POST"\}', metrics)
@@ -88,7 +89,7 @@ def test_metrics_are_for_whom_the_cluster_lets(cluster: ApiServer, kubeconfig: P
         other = cluster.ask("POST", f"{elsewhere}/token", request)[1]["status"]["token"]
         assert get(url, other, trusts) == (401, "the cluster does not know this token\n"), "it is for somebody else"
         cluster.ask("DELETE", elsewhere)  # its tokens end with it; what the cluster said of them is kept for 10 s
-        until(lambda: get(url, stranger, trusts)[0] == 401)
+        wait_until(lambda: get(url, stranger, trusts)[0] == 401)
 
 
 def _let(kube: ApiServer, account: str) -> None:

@@ -6,7 +6,6 @@ They speak protobuf, as they do unless told otherwise.
 from __future__ import annotations
 
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from allotment import Lab
 from allotment.apiserver.api import Api
 from allotment.apiserver.exchange import Answer, Request, Upgrade
 from allotment.model.trees import Tree
+from tests.waiting import wait_until
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: What a program that cannot follow a kind, or read an answer, writes in its log.
@@ -121,13 +121,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _until(true: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
 def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply(TEMPLATE)
@@ -143,7 +136,7 @@ def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
     managers = {entry["manager"] for entry in claim["metadata"]["managedFields"]}
     # The device's driver tells of it, too, now or a moment later.
     assert managers - {"gpu.nvidia.com"} == {"kube-scheduler", "kube-controller-manager"}
-    _until(lambda: any(event["reason"] == "Scheduled" for event in lab.list("event", namespace="default")))
+    wait_until(lambda: any(event["reason"] == "Scheduled" for event in lab.list("event", namespace="default")))
     (event,) = (event for event in lab.list("event", namespace="default") if event["reason"] == "Scheduled")
     assert event["reportingComponent"] == "default-scheduler"
 
@@ -161,10 +154,10 @@ def test_a_deployment_comes_and_goes_with_all_that_it_owns(cluster: Cluster) -> 
     metadata = {"name": "w", "namespace": "default", "ownerReferences": [owner]}
     lab.apply({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata})
     lab.delete("deployment", "serving")
-    _until(lambda: not lab.list("replicaset") and not lab.list("pod", labels="app=serving"))
-    _until(lambda: not any(_owner(tree) in owned for tree in lab.list("resourceclaim")))
+    wait_until(lambda: not lab.list("replicaset") and not lab.list("pod", labels="app=serving"))
+    wait_until(lambda: not any(_owner(tree) in owned for tree in lab.list("resourceclaim")))
     # The garbage collector knows users' kinds by their metadata alone, which comes in protobuf too.
-    _until(lambda: not lab.list("widget"))
+    wait_until(lambda: not lab.list("widget"))
 
 
 def _owner(tree: Tree) -> str:

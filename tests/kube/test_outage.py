@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from allotment.cluster.clock import parse
 from bench.real_kube import ApiServer, plane
-from tests.components.process import LED, Component, running, until
+from tests.components.process import LED, Component, running
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template
+from tests.waiting import wait_until
 
 EVENTS = "/api/v1/namespaces/default/events?fieldSelector=reportingComponent=allotment-annotator"
 #: Longer than a request is tried again by itself.
@@ -78,7 +79,7 @@ def test_what_is_done_meanwhile_is_done_afterwards(kube: ApiServer) -> None:
     with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator")) as annotator:
         for number in range(20):
             create(kube, pod(f"early-{number}"))
-        until(lambda: settled(kube))
+        wait_until(lambda: settled(kube))
         for number in range(10):
             delete(kube, f"early-{number}")
             create(kube, pod(f"late-{number}"))
@@ -87,8 +88,8 @@ def test_what_is_done_meanwhile_is_done_afterwards(kube: ApiServer) -> None:
         time.sleep(GONE_SECONDS)
         begun = time.time()
         restart()
-        until(lambda: settled(kube))
-        until(lambda: "big" in dict(told(kube)), why=lambda: annotator.log)
+        wait_until(lambda: settled(kube))
+        wait_until(lambda: "big" in dict(told(kube)), told=lambda: annotator.log)
         # Nobody's wait counts while nobody could see it, and then there is time for kube-scheduler to come back, too.
         assert [name for name, when in told(kube) if gone < when < begun + PATIENCE_SECONDS] == []
         quiet(claims, 40)
@@ -99,7 +100,7 @@ def test_what_is_done_meanwhile_is_done_afterwards(kube: ApiServer) -> None:
 def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
     """A server that was started after what a watch has seen last answers 410: it does not know what was since."""
     with running(*words(kube, "claims")) as claims:
-        until(lambda: settled(kube))
+        wait_until(lambda: settled(kube))
         claims.process.send_signal(signal.SIGSTOP)
         kube.kill_server()()
         for number in range(10):
@@ -107,20 +108,20 @@ def test_who_slept_through_it_lists_anew(kube: ApiServer) -> None:
             create(kube, pod(f"later-{number}"))
         kube.compact()
         claims.process.send_signal(signal.SIGCONT)
-        until(lambda: settled(kube))
+        wait_until(lambda: settled(kube))
         assert claims.stop() == 0
 
 
 def test_a_server_that_hangs_costs_the_leader_its_lease_in_time_and_the_others_nothing(kube: ApiServer) -> None:
     with running(*words(kube, "claims")) as claims, running(*words(kube, "annotator"), *LED) as leader:
         leader.says(' leads"')
-        until(lambda: claims.health("/readyz") == (200, "ok"))
+        wait_until(lambda: claims.health("/readyz") == (200, "ok"))
         with kube.hanging():
             # Another may be there that can be reached by others.
             assert leader.ends() == 1
             assert "leads no longer" in leader.said[-1]
         create(kube, pod("after-it-hung"))
-        until(lambda: settled(kube))
+        wait_until(lambda: settled(kube))
         quiet(claims, 20)
         assert claims.stop() == 0
 
@@ -154,12 +155,12 @@ def test_a_token_that_ends_before_its_file_is_replaced_is_waited_for(kube: ApiSe
     old = ending(kube, fresh, 5)
     token, flag = file_of(kube, old)
     with running("claims", flag, "--log-format=json") as claims:
-        until(lambda: claims.health("/readyz") == (200, "ok"), why=lambda: claims.log)
-        until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
+        wait_until(lambda: claims.health("/readyz") == (200, "ok"), told=lambda: claims.log)
+        wait_until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
         create(kube, pod("while-it-was-nobody"))
-        until(lambda: "Unauthorized" in claims.log)
+        wait_until(lambda: "Unauthorized" in claims.log)
         token.write_text(fresh)
-        until(lambda: settled(kube), why=lambda: claims.log)
+        wait_until(lambda: settled(kube), told=lambda: claims.log)
         quiet(claims, 15)
         assert old not in claims.log
         assert claims.stop() == 0
@@ -169,15 +170,15 @@ def test_a_token_that_was_replaced_is_read_again(kube: ApiServer) -> None:
     """As a kubelet replaces it; the old one is good for nothing from one moment to the next."""
     token, flag = file_of(kube, kube.token_of("allotment-claims", NAMESPACE))
     with running("claims", flag, "--log-format=json") as claims:
-        until(lambda: claims.health("/readyz") == (200, "ok"))
+        wait_until(lambda: claims.health("/readyz") == (200, "ok"))
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         kube.ask("DELETE", f"{path}/allotment-claims")
         create(kube, {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "allotment-claims"}})
         old = token.read_text()
-        until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
+        wait_until(lambda: kube.ask("GET", PODS, token=old)[0] == 401)
         token.write_text(kube.token_of("allotment-claims", NAMESPACE))
         create(kube, pod("rotated"))
-        until(lambda: settled(kube))
+        wait_until(lambda: settled(kube))
         quiet(claims, 10)
         assert old not in claims.log
         assert claims.stop() == 0

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from bench.real_kube import ApiServer, plane
-from tests.components.process import running, until
+from tests.components.process import running
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
+from tests.waiting import wait_until
 
 #: More than there will be again before a test would have given up.
 LOST = 40
@@ -36,14 +37,14 @@ def test_what_comes_after_a_backup_was_restored_is_seen(kube: ApiServer) -> None
     kubeconfig = kube.kubeconfig_of("claims", kube.token_of("allotment-claims", NAMESPACE))
     create(kube, pod("kept"))
     with running("claims", f"--kubeconfig={kubeconfig}") as claims:
-        until(lambda: owners(kube) == ["kept"], why=lambda: claims.log)
+        wait_until(lambda: owners(kube) == ["kept"], told=lambda: claims.log)
         restore = kube.backup()
         for number in range(LOST):
             create(kube, pod(f"lost-{number}"))
-        until(lambda: len(owners(kube)) == 1 + LOST, why=lambda: claims.log)
+        wait_until(lambda: len(owners(kube)) == 1 + LOST, told=lambda: claims.log)
         restore()
         assert [one["metadata"]["name"] for one in items(kube, PODS)] == ["kept"]
         create(kube, pod("next"))
-        until(lambda: owners(kube) == ["kept", "next"], why=lambda: claims.log)
+        wait_until(lambda: owners(kube) == ["kept", "next"], told=lambda: claims.log)
         assert "it was restored from a backup, and is read anew" in claims.log
         assert claims.stop() == 0

@@ -12,8 +12,9 @@ import pytest
 
 from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, plane
-from tests.components.process import LED, running, until
+from tests.components.process import LED, running
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, items, pod, template
+from tests.waiting import wait_until
 
 #: As many pods as keep a copy busy for a moment.
 MANY = 40
@@ -74,7 +75,7 @@ def test_a_leader_that_stood_still_writes_nothing_when_it_wakes(kube: ApiServer,
     with running(*words, one) as first:
         first.leads()
         create(kube, pod("before"))
-        until(lambda: not waiting(kube))
+        wait_until(lambda: not waiting(kube))
         assert written(audit, token)
         first.process.send_signal(signal.SIGSTOP)
         before = written(audit, token)
@@ -87,6 +88,6 @@ def test_a_leader_that_stood_still_writes_nothing_when_it_wakes(kube: ApiServer,
             assert first.ends() == 1
             assert "leads no longer" in first.said[-1]
             assert written(audit, token) == before
-            until(lambda: not waiting(kube))
+            wait_until(lambda: not waiting(kube))
             assert len(items(kube, CLAIMS)) == 1 + MANY
             assert second.stop() == 0

@@ -50,16 +50,6 @@ def hardware(on: Stage, node: str) -> SimulatedHardware:
     return found.driver.hardware
 
 
-async def until(true: Callable[[], Any], told: Callable[[], Any] = lambda: "") -> None:
-    """Wait for something that nobody tells."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not true():
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"did not come true: {told()}") from None
-
-
 async def statuses(on: Stage, pod: Tree, count: int = 1) -> list[Tree]:
     """What drivers say of the devices of a pod's claims, once they do."""
     found: list[Tree] = []

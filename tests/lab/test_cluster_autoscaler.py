@@ -10,8 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.lab import Lab
 from allotment.model.trees import Tree
 from tests.unit.externalgrpc import autoscaler
+from tests.waiting import wait_until
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -109,14 +109,6 @@ def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
     assert "Traceback" not in (folder / "log").read_text()
 
 
-def until(true: Callable[[], T | None], seconds: float = 30.0) -> T:
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, "did not come true"
-        time.sleep(0.05)
-    return found
-
-
 def unschedulable(lab: Lab) -> Sequence[Tree]:
     return [
         pod
@@ -155,7 +147,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
     with servers(lab, tmp_path, *wanted) as asked:
         g4dn, g5, g6 = groups(asked)
         lab.apply([CLAIM, POD])
-        (pod,) = until(lambda: unschedulable(lab))
+        (pod,) = wait_until(lambda: unschedulable(lab))
         options = [Option(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
         question = autoscaler.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
         # The cheapest of them has no GPU that the claim could have.
@@ -165,7 +157,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
             wire.NodeGroupIncreaseSizeResponse,
         )  # fmt: skip
         assert size(asked, g6) == 1
-        until(lambda: lab.get("pod", "train")["status"]["phase"] == "Running" or None)
+        wait_until(lambda: lab.get("pod", "train")["status"]["phase"] == "Running" or None)
         node = lab.get("node", lab.get("pod", "train")["spec"]["nodeName"])
         assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g6.xlarge"
         # What was promised by the template is what came.
@@ -189,7 +181,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
             wire.NodeGroupDeleteNodesResponse,
         )  # fmt: skip
         assert size(asked, g6) == 0
-        until(lambda: len(lab.list("nodes")) == 1 or None)
+        wait_until(lambda: len(lab.list("nodes")) == 1 or None)
 
 
 @pytest.mark.timeout(120)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,6 @@ from allotment.lab.fleet import HARDWARE
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
 from tests.lab.driven import (
-    PATIENCE,
     annotate,
     break_down,
     claim_files,
@@ -34,6 +31,7 @@ from tests.lab.driven import (
 )  # fmt: skip
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, pod_with, story
 from tests.lab.stage import Stage, runs, stage
+from tests.waiting import wait_until
 
 TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1",
@@ -241,14 +239,6 @@ def gpus(lab: allotment.Lab, node: str) -> SimulatedHardware:
     return found.driver.hardware
 
 
-def wait_for(true: Callable[[], Any]) -> None:
-    """Wait for something that nobody tells."""
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.005)
-
-
 def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writes_no_slice(
     manifests: Manifests, tmp_path: Path
 ) -> None:
@@ -261,12 +251,12 @@ def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writ
         lab.wait()
         pods = {tree["metadata"]["name"]: tree["status"]["containerStatuses"] for tree in lab.list("pod")}
         assert len(pods) == 10
-        wait_for(lambda: all((tree["status"].get("devices")) for tree in lab.list("resourceclaim")))
+        wait_until(lambda: all((tree["status"].get("devices")) for tree in lab.list("resourceclaim")))
         slices, claims = revisions(lab, "resourceslice"), revisions(lab, "resourceclaim")
 
     with allotment.Lab(data=tmp_path, speed=20) as lab:
-        wait_for(lambda: sum(len(card.instances) for card in gpus(lab, "b").picture().cards.values()) == 7)
-        wait_for(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [3])
+        wait_until(lambda: sum(len(card.instances) for card in gpus(lab, "b").picture().cards.values()) == 7)
+        wait_until(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [3])
         assert revisions(lab, "resourceslice") == slices
         assert {tree["metadata"]["name"] for tree in lab.list("pod")} == pods.keys()
         assert {tree["status"]["phase"] for tree in lab.list("pod")} == {"Running"}
@@ -275,4 +265,4 @@ def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writ
         warnings = [event for event in lab.list("event") if event["type"] == "Warning"]
         assert not [event["message"] for event in warnings if event["reason"] != "FailedScheduling"]
         lab.delete(manifests("castai/02-timeslicing"))
-        wait_for(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [0])
+        wait_until(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [0])

@@ -22,11 +22,11 @@ from tests.lab.driven import (
     published,
     run,
     statuses,
-    until,
     variables,
 )  # fmt: skip
 from tests.lab.manifests import ALL_GATES, Manifests, Shared, accepted, story
 from tests.lab.stage import Stage, condition, runs, stage, waits
+from tests.waiting import until
 
 MIB = 1 << 20
 MI300X = "mi300x=mi300x-8x-oam"

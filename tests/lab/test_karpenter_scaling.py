@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from allotment.fleet.classes import CLASSES
 from allotment.model.trees import Tree, to_tree
 from tests.lab.stage import Stage
 from tests.lab.test_karpenter import played, with_karpenter
+from tests.waiting import until
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 
@@ -50,13 +51,6 @@ async def scaled(*types: str, mig: MigManager | None = None, **more: Any) -> Asy
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-
-
-async def until(true: Callable[[], Any], seconds: float = 20.0) -> Any:
-    async with asyncio.timeout(seconds):
-        while not (found := await true()):
-            await asyncio.sleep(0.02)
-    return found
 
 
 def gpus(name: str, count: int = 1, replicas: int = 1) -> list[Tree]:

@@ -9,8 +9,9 @@ import pytest
 
 from allotment import Lab
 from tests.components.manifests import TEMPLATE, pod
-from tests.components.process import running, until, value
+from tests.components.process import running, value
 from tests.monitoring.conftest import Promtool
+from tests.waiting import wait_until
 
 NODE = "t4-4x-pcie-1"
 PLAIN = """
@@ -44,8 +45,8 @@ def lab() -> Iterator[Lab]:
 )  # fmt: skip
 def test_promtool_has_nothing_to_say(lab: Lab, promtool: Promtool, words: tuple[str, ...], told: str) -> None:
     with running(*words, f"--kubeconfig={lab.kubeconfig}", "--metrics-bind-address=127.0.0.1:0") as component:
-        until(lambda: told in component.metrics(), why=component.metrics)
-        until(lambda: component.health("/readyz") == (200, "ok"))
+        wait_until(lambda: told in component.metrics(), told=component.metrics)
+        wait_until(lambda: component.health("/readyz") == (200, "ok"))
         _judged(promtool, component.metrics())
         assert component.stop() == 0, component.log
         assert "Traceback" not in component.log

@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.definitions import CERTIFICATES, PROMETHEUS, definitions
+from tests.waiting import wait_until
 
 #: What comes and goes by itself: events, and the endpoints and revisions that follow their owners are told by these.
 _BY_ITSELF: Final = ("events", "events.events.k8s.io")
@@ -63,14 +63,6 @@ def defined(cluster: Cluster) -> None:
     cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
-def until(found: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline, f"after {seconds:.0f} s: {what}"
-        time.sleep(0.2)
-
-
 @contextmanager
 def lab(folder: Path, *words: str) -> Iterator[Path]:
     """``allot up`` with the words, gone at the end; its kubeconfig."""
@@ -83,7 +75,7 @@ def lab(folder: Path, *words: str) -> Iterator[Path]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     try:
-        until(
+        wait_until(
             lambda: process.poll() is not None or (kubeconfig.is_file() and "allotment" in kubeconfig.read_text()),
             "the lab is not there", _READY_SECONDS,
         )  # fmt: skip

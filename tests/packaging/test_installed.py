@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.helm import CHART, ROOT, everything, only, settings
-from tests.packaging.living import Cluster, defined, lab, until
+from tests.packaging.living import Cluster, defined, lab
 from tests.packaging.made_files import PIECES
+from tests.waiting import wait_until
 
 NAMESPACE = "allotment"
 IMAGES = """
@@ -66,7 +67,7 @@ def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
     names = simulated.run("kubectl", "-n", NAMESPACE, "get", "deployments", "-o", "name").split()
     assert names == ["deployment.apps/allotment-exporter", "deployment.apps/allotment-scheduler"]
     simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
-    until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
+    wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
 
 
@@ -89,7 +90,7 @@ def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
     ]  # fmt: skip
     assert "REVISION: 2" in simulated.run("helm", "upgrade", *release)
     simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "40s")
-    until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
+    wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
 
 
 @contextmanager
@@ -125,7 +126,7 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
 
     claim_that_nothing_fits(living)
     events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].reportingComponent}")
-    until(lambda: "allotment-annotator" in living.run(*events), "the annotator has told nothing")
+    wait_until(lambda: "allotment-annotator" in living.run(*events), "the annotator has told nothing")
     events = ("kubectl", "get", "events", "-o", "jsonpath={.items[*].message}")
     assert "nobody-has-this" in living.run(*events)
 
@@ -133,7 +134,7 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
     living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
-    until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
+    wait_until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
 
 
 def claim_that_nothing_fits(living: Cluster) -> None:

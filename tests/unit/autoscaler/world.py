@@ -32,6 +32,7 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
+from tests.waiting import until
 
 NAMESPACE = "ns"
 FEATURES = Features(kube="1.36")
@@ -185,14 +186,7 @@ class World:
         return sum(tree.get("series", {}).get("count", 1) for tree in events)
 
     async def until(self, true: Callable[[], object], seconds: float = 8.0) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                while not true():
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            lines = [f"{key[0].plural}/{key[2]}: {tree.get('status') or tree.get('note') or tree.get('data')}"[:300]
-                     for key, tree in self.client.objects.items()]  # fmt: skip
-            raise AssertionError("did not come true; there is\n" + "\n".join(lines)) from None
+        await until(true, self.client.standing, seconds)
 
     async def after(self, seconds: float) -> None:
         """So many seconds of the cluster's clock later."""

@@ -71,6 +71,14 @@ class MemoryClient:
 
         return restore
 
+    def standing(self) -> str:
+        """What there is, for whoever waits in vain for something else."""
+        kept = ((key[0].plural, key[2], tree) for key, tree in self.objects.items())
+        said = (
+            f"{kind}/{name}: {tree.get('status') or tree.get('note') or tree.get('data')}" for kind, name, tree in kept
+        )
+        return "\n".join(line[:300] for line in said)
+
     def put(self, resource: Resource, tree: Tree) -> Tree:
         """Create or replace."""
         metadata = tree["metadata"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from random import Random
@@ -19,18 +19,13 @@ from allotment.cluster.resources import PODS
 from allotment.model.core import Pod
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
+from tests.waiting import until
 
 FAST = Clock(speed=200)
 
 
 def pod(name: str, node: str = "", **metadata: object) -> Tree:
     return {"metadata": {"namespace": "ns", "name": name, **metadata}, "spec": {"nodeName": node} if node else {}}
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
+from tests.waiting import until
 
 NAMESPACE = "ns"
 
@@ -57,15 +58,9 @@ class World:
     def events(self, reason: str) -> list[str]:
         return [event["message"] for event in self.all(EVENTS) if event["reason"] == reason]
 
-    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
+    async def until(self, true: Callable[[], object]) -> None:
         """Wait until something holds; says what stands there instead when it never does."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not true():
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            lines = [f"{key[0].plural}/{key[2]}: {tree.get('status')}" for key, tree in self.client.objects.items()]
-            raise AssertionError("did not come true; there is\n" + "\n".join(lines)) from None
+        await until(true, self.client.standing)
 
     async def settled(self, seconds: float = 0.05) -> None:
         """Wait until nothing is written any more."""

@@ -28,6 +28,7 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, read_value
+from tests.waiting import until
 
 DRIVER = "gpu.example.com"
 FEATURES = Features("1.36")
@@ -127,13 +128,8 @@ class Cluster:
             publisher.want(DRIVER, node, offers)
             await publisher.published(DRIVER, node)
 
-    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                while not true():
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            raise AssertionError(f"did not come true; there is {self.trees()}") from None
+    async def until(self, true: Callable[[], object]) -> None:
+        await until(true, self.trees)
 
 
 def _name(tree: Tree) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -23,6 +23,7 @@ from allotment.model.trees import Tree, to_tree
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
 from tests.unit.exporter.exposition import values_of
+from tests.waiting import until
 
 RESOURCES: dict[type[Object], Resource] = {
     Node: NODES,
@@ -56,12 +57,6 @@ async def exporting(client: MemoryClient, **options: Any) -> AsyncIterator[Expor
         yield one
     finally:
         task.cancel()
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def value(one: Exporter, name: str, *labels: str) -> float | None:

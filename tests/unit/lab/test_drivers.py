@@ -16,6 +16,7 @@ from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
+from tests.waiting import until
 
 PATIENCE = 5.0
 
@@ -33,12 +34,6 @@ async def slices(plane: Plane, node: str = "") -> list[Tree]:
     return sorted(
         (one for one in found if node in ("", one["spec"]["nodeName"])), key=lambda one: str(one["metadata"]["name"])
     )
-
-
-async def until(found: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await found():
-            await asyncio.sleep(0.01)
 
 
 def node(name: str, hardware: str) -> Tree:

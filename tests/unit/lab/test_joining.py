@@ -12,6 +12,7 @@ from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED
+from tests.waiting import until
 
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *without: str) -> None:
@@ -26,11 +27,6 @@ def in_lab(test: Callable[[Plane], Awaitable[None]], *without: str) -> None:
 def node(name: str, **annotations: str) -> Tree:
     names = {"simulated": SIMULATED, "hardware": HARDWARE}
     return {"metadata": {"name": name, "annotations": {names[key]: value for key, value in annotations.items()}}}
-
-
-async def until(found: Callable[[], Awaitable[bool]]) -> None:
-    while not await found():
-        await asyncio.sleep(0.01)
 
 
 def test_a_node_that_somebody_creates_becomes_ready_and_runs_pods() -> None:

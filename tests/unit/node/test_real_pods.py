@@ -38,7 +38,7 @@ def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
         data = {"mode": "quiet", "bye": "good bye\n"}
         on.client.put(CONFIG_MAPS, {"metadata": {"name": "conf", "namespace": NAMESPACE}, "data": data})
         on.pod(main=main, volumes=volumes, restartPolicy="Never")
-        await on.until(lambda: on.ready() == "True", 10)
+        await on.until(lambda: on.ready() == "True")
         run = on.kubelets.find("uid-p")
         assert run is not None
         journal = run.mains[0].journal

@@ -21,6 +21,7 @@ from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
 from tests.unit.cluster.memory import MemoryClient
+from tests.waiting import until
 
 NODE = "n1"
 DRIVER = "gpu.example.com"
@@ -234,15 +235,9 @@ class World:
         trees = [tree for (kind, _, _), tree in self.client.objects.items() if kind == EVENTS]
         return [tree["message"] for tree in trees if reason in ("", tree["reason"])]
 
-    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
+    async def until(self, true: Callable[[], object]) -> None:
         """Wait until something holds; says what stands there instead when it never does."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not true():
-                    await asyncio.sleep(0.001)
-        except TimeoutError:
-            pods = [tree.get("status") for (kind, _, _), tree in self.client.objects.items() if kind == PODS]
-            raise AssertionError(f"did not come true: {pods}, {self.events()}") from None
+        await until(true, lambda: f"{self.client.standing()}\n{self.events()}")
 
     async def told(self) -> None:
         """Until all events are written."""

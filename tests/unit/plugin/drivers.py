@@ -78,9 +78,3 @@ def sockets_in(folder: Path) -> list[str]:
 
 def ignore(registered: bool, error: str) -> None:
     """What a kubelet thinks of it is not what this test is about."""
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.002)

@@ -17,7 +17,8 @@ from allotment.plugin import encoding
 from allotment.plugin.client import Connected, PluginInfo, VersionsUnknown, chosen
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
 from allotment.plugin.server import served
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, until
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
+from tests.waiting import until
 
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 OTHER = ClaimRef("ml", "9b2e-uid", "other")

@@ -18,8 +18,9 @@ from allotment.plugin.messages import Plugin, Prepared
 from allotment.plugin.registry import Registry
 from allotment.plugin.server import served
 from allotment.plugin.wire import registration_pb2
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, until
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
 from tests.unit.plugin.test_client import process
+from tests.waiting import until
 
 OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
 FAST = Clock(speed=50)

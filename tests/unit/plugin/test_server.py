@@ -20,7 +20,8 @@ from allotment.plugin.messages import CallFailed, DeviceHealth, Prepared
 from allotment.plugin.server import served
 from allotment.plugin.sockets import SocketUnusable, socket_paths
 from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in, until
+from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in
+from tests.waiting import until
 
 OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
 

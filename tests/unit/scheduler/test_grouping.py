@@ -116,7 +116,7 @@ def test_a_pod_whose_group_is_not_there_waits_for_it() -> None:
 def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
     async def story() -> None:
         async with world(*CLUSTER, group(), made(), member("a")) as here:
-            await here.until(lambda: here.events("FailedScheduling"), 8)
+            await here.until(lambda: here.events("FailedScheduling"))
             assert "(Pod is not owner)" in here.events("FailedScheduling")[-1]
             here.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
             await here.bound("b")
@@ -127,7 +127,7 @@ def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
 def test_a_claim_of_another_group_is_not_for_its_pods() -> None:
     async def story() -> None:
         async with world(*CLUSTER, group(), group("h"), made(of="h"), member("a"), features=ON) as here:
-            await here.until(lambda: here.events("FailedScheduling"), 8)
+            await here.until(lambda: here.events("FailedScheduling"))
             assert "(neither Pod nor PodGroup g is the owner)" in here.events("FailedScheduling")[-1]
 
     asyncio.run(story())

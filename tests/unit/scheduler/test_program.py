@@ -569,7 +569,7 @@ def test_two_schedulers_at_once_give_no_device_twice() -> None:
             await asyncio.sleep(0.05)
             for resource, tree in (*claims, *pods):
                 lab.put(resource, tree)
-            await lab.until(lambda: len(lab.client.bound) == 8, seconds=20)
+            await lab.until(lambda: len(lab.client.bound) == 8)
             await asyncio.sleep(0.2)
             held = [
                 (lab.node_of(f"p{n}"), device)

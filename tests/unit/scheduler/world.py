@@ -20,6 +20,7 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster.memory import MemoryClient, refusal
+from tests.waiting import until
 
 NAMESPACE = "ns"
 FEATURES = Features(kube="1.36")
@@ -117,14 +118,8 @@ class World:
                 status = {**tree["status"], "reservedFor": left} if left else {}
                 self.put(CLAIMS, {**tree, "status": status})
 
-    async def until(self, true: Callable[[], object], seconds: float = 5.0) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                while not true():
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            lines = [f"{key[0].plural}/{key[2]}: {tree.get('status')}" for key, tree in self.client.objects.items()]
-            raise AssertionError("did not come true; there is\n" + "\n".join(lines)) from None
+    async def until(self, true: Callable[[], object]) -> None:
+        await until(true, self.client.standing)
 
     async def bound(self, *names: str) -> None:
         await self.until(lambda: all(self.node_of(name) for name in names))

@@ -77,12 +77,6 @@ class World:
         self.clients.append(client)
         return client
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for a state of the server that no client can see."""
-        async with asyncio.timeout(10):
-            while not holds():
-                await asyncio.sleep(0.01)
-
 
 @asynccontextmanager
 async def served(

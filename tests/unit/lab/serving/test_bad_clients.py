@@ -13,6 +13,7 @@ import pytest
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.lab.serving import Limits, Server
 from tests.unit.lab.serving.loopback import HTML, Run, echo, served
+from tests.waiting import until
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -125,7 +126,7 @@ def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
         async with served(limits=Limits(all_body_bytes=1000)) as world:
             first = await world.client()
             first.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(800))
-            await world.until(lambda: world.server.bodies.left == 200)
+            await until(lambda: world.server.bodies.left == 200)
             second = await world.client()
             second.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n" + bytes(300))
             code, headers, _ = await second.answer()
@@ -134,9 +135,9 @@ def test_bodies_together_are_bounded_and_given_back(run: Run) -> None:
             assert (await first.answer())[2] == b"POST /  900"
             third = await world.client()
             third.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(500))
-            await world.until(lambda: world.server.bodies.left == 500)
+            await until(lambda: world.server.bodies.left == 500)
             third.close()
-            await world.until(lambda: world.server.bodies.left == 1000)
+            await until(lambda: world.server.bodies.left == 1000)
 
     run(story())
 
@@ -213,7 +214,7 @@ def test_a_client_that_ends_in_the_midst_of_a_request_is_forgotten(run: Run) -> 
             client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab")
             client.writer.write_eof()
             assert await client.rest() == b""
-            await world.until(lambda: world.server.connections == 0)
+            await until(lambda: world.server.connections == 0)
             assert world.server.bodies.left == Limits().all_body_bytes
 
     run(story())
@@ -235,7 +236,7 @@ def test_a_client_that_resets_disturbs_nobody(run: Run) -> None:
                 await asyncio.sleep(0.01)
                 plain.close()
             assert (await other.answer())[0] == 200
-            await world.until(lambda: world.server.connections == 1)
+            await until(lambda: world.server.connections == 1)
 
     run(story())
 
@@ -268,7 +269,7 @@ def test_a_stream_never_read_is_cut_off_and_held_to_little(run: Run) -> None:
             async with asyncio.timeout(10):
                 await closed.wait()
             assert pulled < 200  # what the kernel's buffers took, not a flood
-            await world.until(lambda: world.server.connections == 1)
+            await until(lambda: world.server.connections == 1)
             sock.close()
 
     run(story())
@@ -287,7 +288,7 @@ def test_answers_never_read_stop_the_reading_of_requests(run: Run) -> None:
             client = await world.client()
             cast("asyncio.Transport", client.writer.transport).pause_reading()
             client.send(GET * 20_000)
-            await world.until(lambda: world.server.connections == 0)
+            await until(lambda: world.server.connections == 0)
             assert asked < 100
 
     run(story())
@@ -304,7 +305,7 @@ def test_one_connection_too_many_takes_an_idle_ones_place_or_is_refused(run: Run
         async with served(wait, limits=Limits(connections=2)) as world:
             idle, busy = await world.client(), await world.client()
             busy.send(GET)
-            await world.until(lambda: world.server.connections == 2)
+            await until(lambda: world.server.connections == 2)
             third = await world.client()
             third.send(GET)
             assert await idle.rest() == b""

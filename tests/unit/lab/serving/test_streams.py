@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.lab.serving.pieces import pump
 from tests.unit.lab.serving.loopback import HTML, Run, served
+from tests.waiting import until
 
 WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -135,7 +136,7 @@ def test_a_stream_is_closed_when_its_reader_goes_away_or_half_closes(run: Run) -
                 assert await client.chunk() == b"first\n"
             gone.close()
             half.writer.write_eof()
-            await world.until(lambda: sorted(closed) == ["/gone", "/half"])
+            await until(lambda: sorted(closed) == ["/gone", "/half"])
             assert await half.rest() == b""
 
     run(story())
@@ -178,7 +179,7 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
             await watching.head()
             assert await watching.chunk() == b"first\n"
             asking.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-            await world.until(lambda: world.server.connections == 3)
+            await until(lambda: world.server.connections == 3)
             await asyncio.sleep(0.05)
             stopping = asyncio.create_task(world.server.stop(5))
             assert await watching.chunk() == b""
@@ -200,7 +201,7 @@ def test_a_stop_cuts_off_what_does_not_end(run: Run) -> None:
         async with served(never) as world:
             client = await world.client()
             client.send(WATCH)
-            await world.until(lambda: world.server.connections == 1)
+            await until(lambda: world.server.connections == 1)
             await asyncio.sleep(0.05)
             await world.server.stop(0.1)
             assert await client.rest() == b""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from allotment.apiserver.exchange import Answer, Request, Socket, Upgrade
 from allotment.lab.serving.websocket import WebSocket, frame, unmasked
 from tests.unit.lab.serving.loopback import Client, Run, served
+from tests.waiting import until
 
 PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io", "")
 
@@ -202,7 +203,7 @@ def test_messages_that_nobody_takes_stop_the_reading(run: Run) -> None:
                 async with asyncio.timeout(0.3):
                     await client.writer.drain()
             go_on.set()
-            await world.until(lambda: taken == 20_000_000)
+            await until(lambda: taken == 20_000_000)
 
     run(story())
 
@@ -227,7 +228,7 @@ def test_a_talk_is_cancelled_when_the_client_is_gone_and_told_when_the_server_st
                 client.send(ask())
                 await client.head()
             gone.writer.transport.abort()
-            await world.until(lambda: ended == ["cancelled"])
+            await until(lambda: ended == ["cancelled"])
             stopping = asyncio.create_task(world.server.stop(2))
             assert await received(stays) == (8, (1001).to_bytes(2))
             stays.close()

@@ -25,7 +25,7 @@ def test_pods_that_wait_for_devices_keep_nobody_else_from_a_node() -> None:
         names = [f"p{number}" for number in range(MANY)]
         slow = [one for name in names for one in (claim(name), pod(name, name))]
         async with world(node("a", pods="500"), SLOW, device_class(), *slow) as lab:
-            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == MANY, 20)
+            await lab.until(lambda: len(lab.events("BindingConditionsPending")) == MANY)
             lab.put(*pod("needs-none"))
             await lab.bound("needs-none")
             for name in names:
