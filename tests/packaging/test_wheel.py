@@ -103,6 +103,7 @@ def test_the_command_is_there(wheel: Path) -> None:
         told = archive.read(name).decode()
     assert "\nallot = allotment.cli.main:main\n" in told
     assert "\nkubectl-allot = allotment.cli.main:main\n" in told, "kubectl allot"
+    assert "\nkubectl_complete-allot = allotment.cli.main:complete\n" in told, "its completion"
 
 
 def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_FILE: Final = "kubectl-allot"
+_FILES: Final = ("kubectl-allot", "kubectl_complete-allot")
 _AS_PLUGIN: Final = "kubectl allot"
 #: A line of help that shows a call, the gap behind it, and what it is for.
 _CALL: Final = re.compile(r"^(  )allot (\S+(?: \S+)*)(?:( {2,})(.*))?$", re.MULTILINE)
 
 
 def is_plugin() -> bool:
-    """Whether this process was started under the plugin's name."""
-    return Path(sys.argv[0]).stem == _FILE
+    """Whether this process was started by kubectl: as the plugin, or to complete its words."""
+    return Path(sys.argv[0]).stem in _FILES
 
 
 def name() -> str:

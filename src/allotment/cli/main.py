@@ -19,6 +19,7 @@ from allotment.cli.arguments.catalog import add_catalog
 from allotment.cli.arguments.check import add_check
 from allotment.cli.arguments.cluster import EXIT_FAILED, add_commands
 from allotment.cli.arguments.cluster_autoscaler import add_cluster_autoscaler
+from allotment.cli.arguments.completion import add_completion
 from allotment.cli.arguments.doctor import add_doctor
 from allotment.cli.arguments.driver import add_driver
 from allotment.cli.arguments.examples import add_examples
@@ -38,6 +39,8 @@ from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+#: What shells call, and no help shows.
+COMPLETE = "__complete"
 
 #: What a disk says that is full, gone or not to be written to.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
@@ -62,6 +65,7 @@ _COMMANDS = (
     add_run,
     add_rbac,
     add_examples,
+    add_completion,
 )
 
 _DESCRIPTION = """\
@@ -100,8 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
             stream.reconfigure(errors="replace")
-    parsed = _parsed(arguments)
-    parsed.words = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == [COMPLETE]:
+        return complete(words[1:])
+    parsed = _parsed(words)
+    parsed.words = words
     run: Run | None = getattr(parsed, "run", None)
     if run is None:
         parsed.help_of.print_help()
@@ -126,16 +133,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(error, parsed)
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def complete(words: Sequence[str] | None = None) -> int:
+    """Offer what may stand on a command line, to a shell or to kubectl."""
+    from allotment.cli.completing.answering import run
+
+    run(command_line(), sys.argv[1:] if words is None else words)
+    return 0
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments read; names and files may follow options: ``get pods -n shop web-0``."""
-    parser = _parser()
+    parser = command_line()
     parsed: argparse.Namespace
-    parsed, rest = parser.parse_known_args(arguments)
+    parsed, rest = parser.parse_known_args(words)
     several = next((name for name in ("objects", "paths", "patterns") if hasattr(parsed, name)), "")
     if rest and several and not any(word.startswith("-") and word != "-" for word in rest):
         setattr(parsed, several, [*getattr(parsed, several), *rest])
     elif rest:
-        parser.of_words(sys.argv[1:] if arguments is None else arguments).unknown(rest)
+        parser.of_words(words).unknown(rest)
     return parsed
 
 
@@ -161,7 +176,8 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
     return EXIT_OUR_ERROR
 
 
-def _parser() -> Parser:
+def command_line() -> Parser:
+    """Every command with its options."""
     parser = Parser(prog=kubectl_plugin.name(), description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of Allotment's own errors")
     parser.add_argument("--version", action="version", version=_version())

@@ -1,0 +1,50 @@
+"""Shells at a terminal, as somebody types into them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+_SECONDS = 60.0
+
+
+class Terminal:
+    """What was typed, and what stands on the screen."""
+
+    def __init__(self, process: int, end: int) -> None:
+        self._process, self._end = process, end
+        self.screen = ""
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        self.screen = ""
+        os.write(self._end, text.encode())
+
+    def awaits(self, text: str) -> str:
+        """Everything on the screen since the last keys, once this is there."""
+        deadline = time.monotonic() + _SECONDS
+        while text not in self.screen:
+            assert time.monotonic() < deadline, f"{text!r} does not come:\n{self.screen}"
+            if select.select([self._end], [], [], 0.2)[0]:
+                self.screen += os.read(self._end, 65536).decode(errors="replace")
+        return self.screen
+
+
+@contextlib.contextmanager
+def terminal(command: Sequence[str], environment: dict[str, str]) -> Iterator[Terminal]:
+    """A program at a terminal, ended with it."""
+    process, end = pty.fork()
+    if process == 0:
+        os.execvpe(command[0], list(command), environment)
+    try:
+        yield Terminal(process, end)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(end)
