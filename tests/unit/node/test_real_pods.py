@@ -43,7 +43,7 @@ def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
         assert run is not None
         journal = run.mains[0].journal
         on.delete(grace=10)
-        await on.until(lambda: not on.there(), 10)
+        await on.until(lambda: not on.there())
         printed = [line.text.decode() for line in journal.lines()]
         assert "up with quiet" in printed
         assert printed[-1] == "good bye"
@@ -68,7 +68,7 @@ def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) 
         try:
             async with world(machine=Machine(runtime), speed=100.0, real=True) as on:
                 on.pod(main={"command": ["sleep", "100"], "readinessProbe": probe})
-                await on.until(lambda: on.ready() == "True", 15)
+                await on.until(lambda: on.ready() == "True")
         finally:
             await runtime.close()
 
