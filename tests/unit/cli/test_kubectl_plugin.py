@@ -13,7 +13,7 @@ from allotment.cli.live.connection import way_to
 from tests.unit.cli.conftest import Allot
 
 
-@pytest.fixture(params=["kubectl-allot", "kubectl-allot.exe"])
+@pytest.fixture(params=["kubectl-allot", "kubectl-allot.exe", "kubectl_complete-allot"])
 def _as_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [f"/usr/local/bin/{request.param}"])
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -157,7 +158,9 @@ def _asked(line: Line, work: Work) -> list[Candidate]:
     """
     from allotment.cli.live.connection import on_cluster
 
-    arguments = Namespace(context=line.last("context"), kubeconfig=line.last("kubeconfig"))
+    file = line.last("kubeconfig")
+    kubeconfig = str(Path(file).expanduser()) if file else ""
+    arguments = Namespace(context=line.last("context"), kubeconfig=kubeconfig)
     found: list[Candidate] = []
 
     def ask() -> None:

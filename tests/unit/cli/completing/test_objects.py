@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +100,31 @@ def test_without_a_cluster_there_are_no_names(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for words in (["get", "pods", ""], ["get", "-n", ""], ["logs", "web-0", "-c", ""]):
         assert offered(*words) == []
+
+
+def test_nobody_is_asked_for_a_password_while_typing(tmp_path: Path) -> None:
+    """A program that makes credentials gets no terminal, and what it complains of is not seen."""
+    seen = tmp_path / "seen"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "IfAvailable",
+              "args": ["-c", f"echo Password: >&2; cat > {seen}.part; mv {seen}.part {seen}; exit 1"]}  # fmt: skip
+    config = {
+        "kind": "Config", "current-context": "work",
+        "clusters": [{"name": "work", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "me", "user": {"exec": plugin}}],
+        "contexts": [{"name": "work", "context": {"cluster": "work", "user": "me"}}],
+    }  # fmt: skip
+    file = tmp_path / "config"
+    file.write_text(json.dumps(config))
+    story = """
+from allotment.cli.completing import objects
+from allotment.cli.main import complete
+
+objects.PATIENCE_SECONDS = 60
+complete()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", story, "get", "pods", ""], input=b"secret\n", capture_output=True, check=True,
+        env={**os.environ, "KUBECONFIG": str(file)},
+    )  # fmt: skip
+    assert (ran.stdout, ran.stderr) == (b":4\n", b"")
+    assert seen.read_bytes() == b""

@@ -53,6 +53,8 @@ _COMPLETED = {
     "allot get --output=jsonp": "allot get --output=jsonpath=",
     "allot delete --wait=f": "allot delete --wait=false ",
     "allot plan --catalog aws,gc": "allot plan --catalog aws,gcp ",
+    "allot free --feature-gates DRAAdminAccess=f": "allot free --feature-gates DRAAdminAccess=false ",
+    "allot free --feature-gates=DRAAdminAccess=f": "allot free --feature-gates=DRAAdminAccess=false ",
     "allot nothing ": "allot nothing ",
 }
 
@@ -85,6 +87,7 @@ _OFFERED = [
     ("allot explain -f man", ["manifests/", "many.yaml"]),
     ("allot metrics alerts -d man", ["manifests/"]),
     ("allot plan --catalog=aws,gc", ["--catalog=aws,gcp"]),
+    ("allot free --feature-gates=DRAAdminAccess=f", ["--feature-gates=DRAAdminAccess=false"]),
     ("allot nothing ", []),
 ]
 
