@@ -136,6 +136,12 @@ class Cache(Generic[T]):
         if known is not None and known.uid == metadata.get("uid", ""):
             self._put(known, None)
 
+    @property
+    def revision(self) -> int:
+        """Up to which revision list and watch have told everything. What is written from now on gets a later one, or
+        the cluster was restored from a backup and this cache does not know yet."""
+        return numbered(self._revision)
+
     async def reached(self, revision: str) -> None:
         """Wait until list and watch have told everything up to a revision of this resource.
 

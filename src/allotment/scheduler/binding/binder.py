@@ -14,6 +14,7 @@ from __future__ import annotations
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.item import numbered
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
@@ -97,7 +98,7 @@ class Binder:
 
     async def _write_claims(self, pod: WaitingPod, chosen: Chosen, written: list[tuple[ObjectKey, bool]]) -> None:
         """All claims of a pod; ``written`` grows with each, and whether it was allocated here."""
-        revision = ""
+        before, revision = self._claims.revision, ""
         for claim, _ in chosen.allocations:
             revision = await self._claims.write(claim, pod, self._ledger.planned(claim.key))
             written.append((claim.key, True))
@@ -105,6 +106,8 @@ class Binder:
         if chosen.extended is not None:
             key, revision = await self._make_extended(pod, *chosen.extended)
             written.append((key, True))
+        if revision and numbered(revision) < before:
+            raise NotBound(f"{PRE_BIND}the cluster was restored from a backup, and its claims are not read yet")
         await self._settle(pod, chosen, written, revision)
         for claim in chosen.allocated:
             if not claim.is_reserved_for(pod.uid, self._groups.of(pod.tree)):

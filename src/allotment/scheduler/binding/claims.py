@@ -41,6 +41,11 @@ class Claims:
         self._known = known
         self._stamped = features.enabled("DRADeviceBindingConditions")
 
+    @property
+    def revision(self) -> int:
+        """Up to which revision all claims are known."""
+        return self._known.revision
+
     # --- giving ------------------------------------------------------------------------------------------------------
 
     async def create(self, tree: Tree, namespace: str) -> KnownClaim:
