@@ -26,6 +26,8 @@ from prometheus_client.registry import Collector
 
 from allotment import __version__
 from allotment.exporter.definition import Distribution, Family
+from allotment.exporter.definition import Metric as Definition
+from allotment.exporter.definitions import BUILD_INFO, LEADER, QUEUE, REQUEST_SECONDS, REQUESTS, RESTARTS, WORK
 
 if TYPE_CHECKING:
     from allotment.cluster.observing import Done, Observing
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _WORK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _REQUESTS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Levels that programs tell: how they are called, and of what.
-_LEVELS: Final = {"queue": ("allotment_queue_depth", "Keys or pods that wait, or are worked on.", "queue")}
+_LEVELS: Final = {"queue": (QUEUE.name, QUEUE.help, *QUEUE.labels)}
 #: A program that is started again is no work of its own.
 _RUN: Final = "run"
 
@@ -45,31 +47,12 @@ class Metrics:
     def __init__(self, component: str, observing: Observing, families: Callable[[], Sequence[Family]]) -> None:
         disable_created_metrics()  # they double the number of series and say when the process began
         registry = self._registry = CollectorRegistry()
-        self._work = Histogram(
-            "allotment_work_duration_seconds", "How long pieces of work took, by kind and how they ended.",
-            ("work", "result"), buckets=_WORK, registry=registry,
-        )  # fmt: skip
-        self._restarts = Counter(
-            "allotment_program_restarts_total", "How often a program crashed or ended, and was started again.",
-            ("program",), registry=registry,
-        )  # fmt: skip
-        self._requests = Counter(
-            "allotment_client_requests_total", "Requests to the API server, by method and code (0: no answer came).",
-            ("method", "code"), registry=registry,
-        )  # fmt: skip
-        self._took = Histogram(
-            "allotment_client_request_duration_seconds", "How long the API server took to begin its answers.",
-            ("method",), buckets=_REQUESTS, registry=registry,
-        )  # fmt: skip
-        self._leader = Gauge(
-            "allotment_leader",
-            "Whether this copy leads (1) or stands by (0), by its Lease.",
-            ("lease",),
-            registry=registry,
-        )
-        build = Gauge(
-            "allotment_build_info", "The version that runs, and as what.", ("version", "component"), registry=registry
-        )
+        self._work = Histogram(*_said(WORK), buckets=_WORK, registry=registry)
+        self._restarts = Counter(*_said(RESTARTS), registry=registry)
+        self._requests = Counter(*_said(REQUESTS), registry=registry)
+        self._took = Histogram(*_said(REQUEST_SECONDS), buckets=_REQUESTS, registry=registry)
+        self._leader = Gauge(*_said(LEADER), registry=registry)
+        build = Gauge(*_said(BUILD_INFO), registry=registry)
         build.labels(__version__, component).set(1)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -101,6 +84,10 @@ class Metrics:
             self._restarts.labels(done.subject).inc()
             return
         self._work.labels(done.name, done.result).observe(done.seconds)
+
+
+def _said(metric: Definition) -> tuple[str, str, tuple[str, ...]]:
+    return metric.name, metric.help, metric.labels
 
 
 class _Seen(Collector):

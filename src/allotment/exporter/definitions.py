@@ -20,202 +20,201 @@ _PER_PRODUCT = "one per node, driver and product"
 
 DEVICES: Final = Metric(
     "allotment_devices", "gauge",
-    "Devices that are published, by what has become of them. Each is in one state; of partitions that exclude each "
-    "other every possible one is counted.",
+    "Published devices by state. Each device is in exactly one. Partitions that exclude each other are all counted.",
     ("node", "driver", "product", "state"),
     f"{_PER_PRODUCT}, times the states that there are (free and in-use always, of seven)",
 )  # fmt: skip
 CLASS_DEVICES: Final = Metric(
     "allotment_class_devices", "gauge",
-    "Devices that a DeviceClass selects, by what has become of them. A device may be of several classes.",
+    "Devices that a DeviceClass selects, by state. A device may belong to several classes.",
     ("node", "device_class", "state"),
     "one per node and class that selects a device there, times the states that there are",
 )  # fmt: skip
 TAINTED_DEVICES: Final = Metric(
     "allotment_tainted_devices", "gauge",
-    "Devices with a taint of their driver or of a DeviceTaintRule, whether they are in use or not.",
+    "Devices tainted by their driver or by a DeviceTaintRule, in use or not.",
     ("node", "driver", "effect"), "one per node, driver and effect of a taint (three)",
 )  # fmt: skip
 TWICE: Final = Metric(
     "allotment_devices_allocated_twice", "gauge",
-    "Devices that several claims hold though they cannot be shared. It must be zero.",
+    "Devices held by several claims although they cannot be shared. Should always be zero.",
     ("driver",), "one per driver",
 )  # fmt: skip
 MISSING_DEVICES: Final = Metric(
     "allotment_devices_missing", "gauge",
-    "Devices that claims hold and no slice publishes any more.",
+    "Devices that claims hold but no ResourceSlice publishes any more.",
     ("driver",), "one per driver",
 )  # fmt: skip
 POOLS: Final = Metric(
     "allotment_pools", "gauge",
-    "Pools of devices, by whether Kubernetes uses them: usable, incomplete (slices are missing or too many) or "
-    "invalid (they contradict each other).",
+    "Device pools by state: usable, incomplete (slices missing, or too many) or invalid (slices contradict each "
+    "other). Kubernetes allocates from usable pools only.",
     ("node", "driver", "state"), "one per node and driver, times the states that there are (usable always, of three)",
 )  # fmt: skip
 SLICES: Final = Metric(
     "allotment_resource_slices", "gauge",
-    "ResourceSlices, by whether they are of the newest generation of their pool.",
+    "ResourceSlices by whether they belong to the newest generation of their pool.",
     ("node", "driver", "generation"), "one per node and driver, twice where there are old ones",
 )  # fmt: skip
 
 SHARES: Final = Metric(
     "allotment_device_shares", "gauge",
-    "Shares of devices that several claims may hold.",
+    "Shares handed out of devices that several claims may use at once.",
     ("node", "driver", "product"), f"{_PER_PRODUCT} that can be shared",
 )  # fmt: skip
 MEMORY: Final = Metric(
     "allotment_device_memory_bytes", "gauge",
-    "Memory of devices, without those that draw on counters: their memory is a counter.",
+    "Memory of devices. Partitions that draw on shared counters are left out: their memory is a counter.",
     ("node", "driver", "product"), f"{_PER_PRODUCT} that has a capacity called memory",
 )  # fmt: skip
 MEMORY_USED: Final = Metric(
     "allotment_device_memory_used_bytes", "gauge",
-    "Of that memory, what claims hold: all of a device that is not shared, of a shared one what its shares consume.",
+    "Memory of devices held by claims: all of an unshared device, the consumed part of a shared one.",
     MEMORY.labels, MEMORY.most,
 )  # fmt: skip
 CAPACITY: Final = Metric(
     "allotment_shared_capacity", "gauge",
-    "Capacity of devices that several claims may hold, in the capacity's own base unit.",
+    "Capacity of devices that several claims may use at once, in its own base unit.",
     ("node", "driver", "product", "capacity"), f"{_PER_PRODUCT} that can be shared, and capacity",
 )  # fmt: skip
 CAPACITY_USED: Final = Metric(
     "allotment_shared_capacity_used", "gauge",
-    "Of that capacity, what shares consume.",
+    "The part of allotment_shared_capacity that shares consume.",
     CAPACITY.labels, CAPACITY.most,
 )  # fmt: skip
 COUNTERS: Final = Metric(
     "allotment_counters", "gauge",
-    "What partitions of the same hardware draw on, over the node's counter sets, in the counter's own base unit; those "
-    "that differ in a number at their end (memory-slice-3) are one.",
+    "Counters that partitions of the same hardware draw on, summed over the node's counter sets, in their own base "
+    "unit. Names that differ only in a trailing number (memory-slice-3) are one counter.",
     ("node", "driver", "counter"), "one per node, driver and name of a counter",
 )  # fmt: skip
 COUNTERS_USED: Final = Metric(
     "allotment_counters_used", "gauge",
-    "Of those counters, what allocated devices draw.",
+    "The part of allotment_counters that allocated devices draw.",
     COUNTERS.labels, COUNTERS.most,
 )  # fmt: skip
 
 CLAIMS: Final = Metric(
     "allotment_claims", "gauge",
-    "ResourceClaims: pending (no devices yet), allocated (devices, and nobody who uses them), reserved (used), "
-    "contested (set aside by Allotment's scheduler, for another one gave the devices away, too) or deleting.",
+    "ResourceClaims by state: pending (no devices yet), allocated (devices, but no consumer), reserved (in use), "
+    "contested (set aside because another scheduler gave away the same devices) or deleting.",
     ("namespace", "state"), "one per namespace with claims, times five",
 )  # fmt: skip
 PENDING_CLAIMS: Final = Metric(
     "allotment_pending_claims", "gauge",
-    "Claims without devices, by the cause for which the pod that names them waits; no-pod: no pod that waits names it, "
-    "so nobody allocates it.",
+    "Claims without devices, by why the pod that names them is waiting. no-pod: no waiting pod names the claim, so "
+    "nobody will allocate it.",
     ("namespace", "cause"), "one per namespace with such claims and cause (a closed set; see Causes)",
 )  # fmt: skip
 PENDING_PODS: Final = Metric(
     "allotment_pending_pods", "gauge",
-    "Pods that ask for devices and have no node, by cause.",
+    "Pods that request devices and have no node yet, by cause.",
     ("namespace", "cause"), "one per namespace with such pods and cause (a closed set; see Causes)",
 )  # fmt: skip
 OLDEST_PENDING: Final = Metric(
     "allotment_oldest_pending_pod_timestamp_seconds", "gauge",
-    "When the oldest pod was created that asks for devices and has no node, by cause.",
+    "Creation time of the oldest pod that requests devices and has no node yet, by cause.",
     ("cause",), "one per cause (a closed set; see Causes)",
 )  # fmt: skip
 LATENCY: Final = Metric(
     "allotment_claim_allocation_seconds", "histogram",
-    "From a claim's creation to its allocation; each claim once, none from before the exporter started. origin: claims "
-    "made from a template for a pod, or by somebody, which may wait for a pod to come.",
+    "Time from a claim's creation to its allocation, once per claim seen since the exporter started. origin: template "
+    "(made for a pod) or user (made by somebody, and may wait for a pod).",
     ("device_class", "origin"), "one per class of the first request, times two, each with twelve buckets",
 )  # fmt: skip
 
 NODE_COST: Final = Metric(
     "allotment_node_cost_dollars_per_hour", "gauge",
-    "Price of a node by the catalogue; region is where that price is from. Nodes without a price are not here.",
+    "Catalogue price of a node; region is where the price is from. Nodes without a known price are left out.",
     ("node", "instance_type", "capacity_type", "region"), "one per node",
 )  # fmt: skip
 NODES_PRICED: Final = Metric(
     "allotment_nodes", "gauge",
-    "Nodes with devices, by what is known of their price: region (of its own region), elsewhere (of another region) or "
+    "Nodes with devices, by where their price is from: region (their own region), elsewhere (another region) or "
     "unknown.",
     ("price",), "three",
 )  # fmt: skip
 CLAIMS_COST: Final = Metric(
     "allotment_claims_cost_dollars_per_hour", "gauge",
-    "Price of the parts of nodes that claims hold. Claims whose price is not known are not in it.",
+    "The part of node prices that claims account for. Claims of unknown price are left out.",
     ("namespace", "device_class"), "one per namespace and class of a request that holds devices",
 )  # fmt: skip
 CLAIMS_PRICED: Final = Metric(
     "allotment_claims_priced", "gauge",
-    "Claims that hold devices which have a part in a node's price, by whether that price is known.",
+    "Claims whose devices account for a part of a node's price, by whether that price is known.",
     ("namespace", "price"), "one per namespace with such claims, times two",
 )  # fmt: skip
 IDLE_COST: Final = Metric(
     "allotment_idle_cost_dollars_per_hour", "gauge",
-    "Price of the parts of a node's devices that no claim holds.",
+    "Price of the devices of a node that no claim holds.",
     ("node",), "one per node with a known price",
 )  # fmt: skip
 CLAIM_COST: Final = Metric(
     "allotment_claim_cost_dollars_per_hour", "gauge",
-    "Price of the parts of nodes that one claim holds; only with --per-claim.",
+    "The part of node prices that one claim accounts for. Only with --per-claim.",
     ("namespace", "claim"), "one per claim that holds devices, the dearest first, up to --most-series",
 )  # fmt: skip
 
 LAST_CONTACT: Final = Metric(
     "allotment_exporter_last_contact_timestamp_seconds", "gauge",
-    "When the exporter last heard from the API server of the kind of which it has not heard for longest.",
+    "When the exporter last heard from the API server, for the resource it has heard of least recently.",
     (), "one",
 )  # fmt: skip
 BUILD_SECONDS: Final = Metric(
     "allotment_exporter_build_seconds", "gauge",
-    "How long it took to make the values that are served.",
+    "Duration of the last computation of the metrics.",
     (), "one",
 )  # fmt: skip
 BUILDS: Final = Metric(
     "allotment_exporter_builds_total", "counter",
-    "How often values were made.",
+    "How many times the metrics were computed.",
     (), "one",
 )  # fmt: skip
 DIAGNOSIS_SECONDS: Final = Metric(
     "allotment_exporter_diagnosis_seconds", "gauge",
-    "How long it took to find out why pods wait, in the last round.",
+    "Duration of the last diagnosis of why pods wait.",
     (), "one",
 )  # fmt: skip
 DROPPED: Final = Metric(
     "allotment_series_dropped", "gauge",
-    "Series of a metric that are not served, because there are more than --most-series.",
+    "Series dropped from a metric because it has more than --most-series.",
     ("metric",), "one per metric that is cut",
 )  # fmt: skip
 
 #: What every component serves of itself (`components.metrics` makes these); without them no dashboard shows it.
 WORK: Final = Metric(
     "allotment_work_duration_seconds", "histogram",
-    "How long pieces of work took, by kind and how they ended.",
+    "Duration of units of work, by kind and result.",
     ("work", "result"), "one per kind of work and result (a few words each), each with sixteen buckets",
 )  # fmt: skip
 RESTARTS: Final = Metric(
     "allotment_program_restarts_total", "counter",
-    "How often a program crashed or ended, and was started again.",
+    "Restarts of a program after it crashed or ended.",
     ("program",), "one per program",
 )  # fmt: skip
 REQUESTS: Final = Metric(
     "allotment_client_requests_total", "counter",
-    "Requests to the API server, by method and code (0: no answer came).",
+    "Requests to the API server, by method and status code (0: no answer).",
     ("method", "code"), "one per method and code",
 )  # fmt: skip
 REQUEST_SECONDS: Final = Metric(
     "allotment_client_request_duration_seconds", "histogram",
-    "How long the API server took to begin its answers.",
+    "Time until the API server began to answer.",
     ("method",), "one per method, each with fifteen buckets",
 )  # fmt: skip
 LEADER: Final = Metric(
     "allotment_leader", "gauge",
-    "Whether this copy leads (1) or stands by (0), by its Lease.",
+    "1 if this replica is the leader, 0 if it stands by, by Lease.",
     ("lease",), "one",
 )  # fmt: skip
 QUEUE: Final = Metric(
     "allotment_queue_depth", "gauge",
-    "Keys or pods that wait, or are worked on.",
+    "Items waiting in a queue or being worked on.",
     ("queue",), "one per queue of the component",
 )  # fmt: skip
 BUILD_INFO: Final = Metric(
     "allotment_build_info", "gauge",
-    "The version that runs, and as what.",
+    "Version and component, as labels; the value is always 1.",
     ("version", "component"), "one",
 )  # fmt: skip
 

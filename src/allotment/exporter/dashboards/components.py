@@ -8,23 +8,23 @@ from allotment.exporter.panels import Dashboard, Row, lines, quantile, stat
 from allotment.exporter.queries import query
 
 _NOW: Final = (
-    stat("Components", "Copies that run.", "count(allotment_build_info)", width=6),
+    stat("Components", "Running replicas.", "count(allotment_build_info)", width=6),
     stat(
-        "Without a leader", "Leases of which no copy leads.",
+        "Without a leader", "Leases that no replica holds.",
         "count(max by (lease) (allotment_leader) < 1) or vector(0)", width=6, bad=True,
     ),
     stat(
-        "Programs started again", "In the last hour.",
+        "Restarts", "Of programs, in the last hour.",
         "sum(increase(allotment_program_restarts_total[1h])) or vector(0)", width=6, bad=True,
     ),
     stat(
-        "Silence", "Since the exporter heard from the API server.",
+        "Last contact", "Time since the exporter last heard from the API server.",
         "time() - min(allotment_exporter_last_contact_timestamp_seconds)", unit="s", width=6,
     ),
 )  # fmt: skip
 _WORK: Final = (
     lines(
-        "Done", "Pieces of work by kind and how they ended.",
+        "Throughput", "Units of work by kind and result.",
         query(
             "sum by (work, result) (rate(allotment_work_duration_seconds_count[$__rate_interval]))",
             "{{work}} {{result}}",
@@ -32,33 +32,33 @@ _WORK: Final = (
         unit="ops",
     ),
     lines(
-        "How long it takes", "99 of 100 are faster.",
+        "Duration (p99)", "By kind of work.",
         query(quantile(0.99, "allotment_work_duration_seconds", by="work"), "{{work}}"), unit="s",
     ),
     lines(
-        "What waits", "In queues, or is worked on.", query("sum by (queue) (allotment_queue_depth)", "{{queue}}")
+        "Queue depth", "Items waiting or being worked on.", query("sum by (queue) (allotment_queue_depth)", "{{queue}}")
     ),
-    lines("Who leads", "1: this copy.", query("allotment_leader", "{{lease}} {{instance}}")),
+    lines("Leader", "1: this replica leads.", query("allotment_leader", "{{lease}} {{instance}}")),
 )  # fmt: skip
 _SERVER: Final = (
     lines(
-        "Answers", "By code; 0: none came.",
+        "Requests", "By status code; 0: no answer.",
         query("sum by (code) (rate(allotment_client_requests_total[$__rate_interval]))", "{{code}}"), unit="reqps",
         stacked=True,
     ),
     lines(
-        "How long they take", "99 of 100 are faster.",
+        "Latency (p99)", "By method.",
         query(quantile(0.99, "allotment_client_request_duration_seconds", by="method"), "{{method}}"), unit="s",
     ),
 )  # fmt: skip
 _EXPORTER: Final = (
     lines(
-        "How long it takes", "To make the values, and to find out why pods wait.",
+        "Duration", "Of computing the metrics, and of finding out why pods wait.",
         query("max(allotment_exporter_build_seconds)", "values"),
         query("max(allotment_exporter_diagnosis_seconds)", "causes"), unit="s",
     ),
     lines(
-        "Series that are dropped", "Because a metric has more than --most-series.",
+        "Dropped series", "Metrics with more than --most-series.",
         query("sum by (metric) (allotment_series_dropped)", "{{metric}}"),
     ),
 )  # fmt: skip
@@ -66,6 +66,6 @@ _EXPORTER: Final = (
 COMPONENTS: Final = Dashboard(
     "allotment-components",
     "Allotment / Components",
-    "Allotment's own parts: what they do, how long it takes, whether somebody leads, and what the API server answers.",
+    "Allotment's own components: throughput, durations, leaders, and answers of the API server.",
     (Row("Now", _NOW), Row("Work", _WORK), Row("The API server", _SERVER), Row("The exporter", _EXPORTER)),
 )

@@ -10,13 +10,13 @@ from allotment.exporter.queries import query
 _DOLLARS: Final = "currencyUSD"
 _NOW: Final = (
     stat(
-        "Nodes", "Price of all nodes whose price is known.", "sum(allotment_node_cost_dollars_per_hour)",
+        "Nodes", "Total of all nodes with a known price.", "sum(allotment_node_cost_dollars_per_hour)",
         unit=_DOLLARS, width=6,
     ),
     stat("Held", "By claims.", "sum(allotment_claims_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
     stat("Idle", "Held by nobody.", "sum(allotment_idle_cost_dollars_per_hour)", unit=_DOLLARS, width=6),
     stat(
-        "Claims of unknown price", "Their nodes have no price in the catalogue.",
+        "Claims without a price", "The catalogue has no price for their nodes.",
         'sum(allotment_claims_priced{price="unknown"}) or vector(0)', width=6,
     ),
 )  # fmt: skip
@@ -37,7 +37,7 @@ _WHO: Final = (
         unit=_DOLLARS, stacked=True,
     ),
     bars(
-        "The last day", "USD, by namespace.",
+        "Last 24 hours", "USD, by namespace.",
         query(
             "sum by (namespace)"
             ' (sum_over_time(allotment_claims_cost_dollars_per_hour{namespace=~"$namespace"}[1d:1m])) / 60',
@@ -46,17 +46,17 @@ _WHO: Final = (
         unit=_DOLLARS,
     ),
     bars(
-        "Idle", "USD per hour, the dearest nodes.",
+        "Most expensive idle nodes", "USD per hour.",
         query("topk(20, sum by (node) (allotment_idle_cost_dollars_per_hour))", "{{node}}"), unit=_DOLLARS,
     ),
 )  # fmt: skip
 _KNOWN: Final = (
     lines(
-        "Nodes", "region: the price of its own; elsewhere: the catalogue has that of another region only.",
+        "Nodes", "region: priced in their own region; elsewhere: the catalogue has only another region's price.",
         query("sum by (price) (allotment_nodes)", "{{price}}"), stacked=True,
     ),
     table(
-        "By type", "USD per hour.",
+        "By instance type", "USD per hour.",
         query("count by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "nodes"),
         query("sum by (instance_type, capacity_type, region) (allotment_node_cost_dollars_per_hour)", "USD/h"),
     ),
@@ -65,7 +65,7 @@ _KNOWN: Final = (
 COST: Final = Dashboard(
     "allotment-cost",
     "Allotment / Cost",
-    "What nodes cost by the catalogue, and which part of that claims hold. Prices that are not known are not in it.",
-    (Row("Now, per hour", _NOW), Row("Who has it", _WHO), Row("What is known", _KNOWN)),
+    "What nodes cost by the catalogue, and how much of that claims hold. Unknown prices are left out.",
+    (Row("Now, per hour", _NOW), Row("Who pays", _WHO), Row("Prices", _KNOWN)),
     (Variable("namespace", "Namespace", "allotment_claims_cost_dollars_per_hour"),),
 )

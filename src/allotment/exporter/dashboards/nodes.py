@@ -9,15 +9,15 @@ from allotment.exporter.queries import query
 
 _DEVICES: Final = (
     lines(
-        "By state", "As `allot free` has them.",
+        "By state", "The states of `allot free`.",
         query('sum by (state) (allotment_devices{node=~"$node"})', "{{state}}"), stacked=True,
     ),
     lines(
-        "Free by product", "Devices and partitions that may be had.",
+        "Free by product", "Devices and partitions that can be allocated.",
         query('sum by (product) (allotment_devices{node=~"$node", state="free"})', "{{product}}"),
     ),
     lines(
-        "Memory that is held", "Of devices that are not partitions.",
+        "Memory in use", "Of devices that are not partitions.",
         query(
             'sum by (node) (allotment_device_memory_used_bytes{node=~"$node"})'
             ' / sum by (node) (allotment_device_memory_bytes{node=~"$node"})',
@@ -26,7 +26,7 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Counters that are drawn", "What partitions of the same hardware share.",
+        "Counters in use", "What partitions of the same hardware share.",
         query(
             'sum by (counter) (allotment_counters_used{node=~"$node"})'
             ' / (sum by (counter) (allotment_counters{node=~"$node"}) > 0)',
@@ -35,11 +35,11 @@ _DEVICES: Final = (
         unit="percentunit",
     ),
     lines(
-        "Shares", "Of devices that several claims may hold.",
+        "Shares", "Of devices that several claims may use at once.",
         query('sum by (node) (allotment_device_shares{node=~"$node"})', "{{node}}"),
     ),
     lines(
-        "Shared capacity that is consumed", "Of devices that several claims may hold.",
+        "Shared capacity in use", "Of devices that several claims may use at once.",
         query(
             'sum by (node, capacity) (allotment_shared_capacity_used{node=~"$node"})'
             ' / (sum by (node, capacity) (allotment_shared_capacity{node=~"$node"}) > 0)',
@@ -50,30 +50,30 @@ _DEVICES: Final = (
 )  # fmt: skip
 _WRONG: Final = (
     lines(
-        "Tainted devices", "By effect, whether they are in use or not.",
+        "Tainted devices", "By effect, in use or not.",
         query('sum by (node, effect) (allotment_tainted_devices{node=~"$node"})', "{{node}} {{effect}}"),
     ),
     lines(
-        "Pools that Kubernetes ignores", "incomplete: slices are missing, or too many; invalid: they contradict.",
+        "Pools that Kubernetes ignores", "incomplete: slices missing or too many; invalid: they contradict each other.",
         query(
             'sum by (node, driver, state) (allotment_pools{node=~"$node", state!="usable"})',
             "{{node}} {{driver}} {{state}}",
         ),
     ),
     lines(
-        "Old slices", "Of generations that nobody looks at any more.",
+        "Old slices", "Of generations that no longer count.",
         query(
             'sum by (node, driver) (allotment_resource_slices{node=~"$node", generation="old"})', "{{node}} {{driver}}"
         ),
     ),
     lines(
-        "Devices that are gone", "Claims hold them, and no slice publishes them.",
+        "Missing devices", "Held by claims, but no longer published.",
         query("sum by (driver) (allotment_devices_missing)", "{{driver}}"),
     ),
 )  # fmt: skip
 _COST: Final = (
     table(
-        "Price", "USD per hour, of the node and of what nobody holds of it.",
+        "Price", "USD per hour: the node, and the idle part of it.",
         query('max by (node) (allotment_node_cost_dollars_per_hour{node=~"$node"})', "USD/h"),
         query('max by (node) (allotment_idle_cost_dollars_per_hour{node=~"$node"})', "idle USD/h"),
     ),
@@ -82,7 +82,7 @@ _COST: Final = (
 NODES: Final = Dashboard(
     "allotment-nodes",
     "Allotment / Nodes",
-    "The devices of nodes: their states, memory, counters, taints, pools and prices.",
-    (Row("Devices", _DEVICES), Row("What is wrong", _WRONG), Row("Cost", _COST)),
+    "Devices by node: state, memory, counters, taints, pools and prices.",
+    (Row("Devices", _DEVICES), Row("Problems", _WRONG), Row("Cost", _COST)),
     (Variable("node", "Node", "allotment_devices"),),
 )

@@ -9,35 +9,35 @@ from allotment.exporter.queries import query
 
 _NOW: Final = (
     stat("Devices", "Published, in any state.", "sum(allotment_devices)"),
-    stat("Free", "Nothing keeps them from being allocated.", 'sum(allotment_devices{state="free"})'),
+    stat("Free", "Can be allocated.", 'sum(allotment_devices{state="free"})'),
     stat("Held", "By claims, whole or in shares.", 'sum(allotment_devices{state=~"in-use|shared|full"})'),
     stat(
-        "Tainted or unusable", "Kept from being allocated by a taint, or in a pool that Kubernetes ignores.",
+        "Tainted or unusable", "Tainted, or in a pool that Kubernetes ignores.",
         'sum(allotment_devices{state=~"tainted|unusable"}) or vector(0)', bad=True,
     ),
-    stat("Pods that wait", "For devices, whatever the cause.", "sum(allotment_pending_pods) or vector(0)"),
+    stat("Pending pods", "Waiting for devices, for any cause.", "sum(allotment_pending_pods) or vector(0)"),
     stat(
-        "Held twice", "Devices that two claims hold, though they cannot be shared.",
+        "Allocated twice", "Devices held by two claims although they cannot be shared.",
         "sum(allotment_devices_allocated_twice)", bad=True,
     ),
 )  # fmt: skip
 _WHO: Final = (
     lines(
-        "By class", "Held by claims, and free. A device may be of several classes.",
+        "By class", "Held and free. A device may belong to several classes.",
         query('sum by (device_class) (allotment_class_devices{state=~"in-use|shared|full"})', "{{device_class}} held"),
         query('sum by (device_class) (allotment_class_devices{state="free"})', "{{device_class}} free"),
     ),
     lines(
-        "By state", "Of partitions that exclude each other every possible one is counted.",
+        "By state", "Partitions that exclude each other are all counted.",
         query("sum by (state) (allotment_devices)", "{{state}}"), stacked=True,
     ),
     table(
-        "By product", "How many there are and how many are free.",
+        "By product", "Total and free.",
         query("sum by (driver, product) (allotment_devices)", "devices"),
         query('sum by (driver, product) (allotment_devices{state="free"})', "free"),
     ),
     table(
-        "By node", "How many there are, and what has become of them.",
+        "By node", "Total, free and held.",
         query("sum by (node) (allotment_devices)", "devices"),
         query('sum by (node) (allotment_devices{state="free"})', "free"),
         query('sum by (node) (allotment_devices{state=~"in-use|shared|full"})', "held"),
@@ -49,15 +49,15 @@ _WHY: Final = (
         query('sum by (cause) (allotment_pending_pods{namespace=~"$namespace"})', "{{cause}}"), stacked=True,
     ),
     lines(
-        "By namespace", "Pods that ask for devices and have no node.",
+        "By namespace", "Pods that request devices and have no node yet.",
         query('sum by (namespace) (allotment_pending_pods{namespace=~"$namespace"})', "{{namespace}}"), stacked=True,
     ),
     lines(
-        "How long the oldest has waited", "Since the pod was created, by cause.",
+        "Oldest pending pod", "Time since its creation, by cause.",
         query("time() - allotment_oldest_pending_pod_timestamp_seconds", "{{cause}}"), unit="s",
     ),
     lines(
-        "From claim to devices", "Of claims that were made from templates for a pod.",
+        "Time to allocation", "Of claims made from templates.",
         *(
             query(quantile(of, "allotment_claim_allocation_seconds", where='origin="template"'), f"p{of * 100:.0f}")
             for of in (0.5, 0.95, 0.99)
@@ -68,8 +68,8 @@ _WHY: Final = (
 _CLAIMS: Final = (
     lines(
         "By state",
-        "allocated: they have devices, and nobody uses them. contested: two schedulers gave the devices away at once; "
-        "the claim was set aside.",
+        "allocated: devices, but no consumer. contested: two schedulers gave away the same devices, and this claim was "
+        "set aside.",
         query('sum by (state) (allotment_claims{namespace=~"$namespace"})', "{{state}}"), stacked=True,
     ),
     lines(
@@ -85,7 +85,7 @@ _CLAIMS: Final = (
 OVERVIEW: Final = Dashboard(
     "allotment-overview",
     "Allotment / Devices",
-    "Devices of a cluster: how many are free, who has the others, and why pods wait for them.",
-    (Row("Now", _NOW), Row("Who has them", _WHO), Row("Why pods wait", _WHY), Row("Claims", _CLAIMS)),
+    "Devices of a cluster: how many are free, who holds the rest, and why pods wait.",
+    (Row("Now", _NOW), Row("Devices", _WHO), Row("Why pods wait", _WHY), Row("Claims", _CLAIMS)),
     (Variable("namespace", "Namespace", "allotment_claims"),),
 )
