@@ -27,6 +27,13 @@ def run(story: Coroutine[Any, Any, T]) -> T:
         return runner.run(story)
 
 
+def stand_still(seconds: float) -> None:
+    """The whole process does nothing for so long, though somebody would have wanted to be woken."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, IdleLoop)
+    loop.stand_still(seconds)
+
+
 class IdleClock(Clock):
     """The clock of such a loop."""
 
@@ -61,6 +68,10 @@ class IdleLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds since the loop began."""
         return self._idle.now
+
+    def stand_still(self, seconds: float) -> None:
+        """Time goes by, and nobody is woken."""
+        self._idle.now += seconds
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """As soon as the loop comes to it."""

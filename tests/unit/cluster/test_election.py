@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from random import Random
 from typing import Any
 
 import pytest
 
-from allotment.cluster.clock import Clock
 from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 
-FAST = Clock(speed=100)
-SLOWER = Clock(speed=20)
+CLOCK = IdleClock()
 TERMS = Terms(lease=3, renew=2.0, retry=0.4)
 
 
@@ -31,7 +30,7 @@ class Copy:
         self.client = client
         self.name = name
         self.leading = leading
-        self.election = LeaderElection(client, "controllers", name, clock=FAST, random=Random(1), terms=TERMS)
+        self.election = LeaderElection(client, "controllers", name, clock=CLOCK, random=Random(1), terms=TERMS)
         self.task = asyncio.create_task(self.election.run(self._lead))
 
     async def _lead(self) -> None:
@@ -48,19 +47,19 @@ def test_the_next_copy_leads_when_the_leader_is_gone() -> None:
         client = MemoryClient()
         leading: list[str] = []
         first, second = Copy(client, "first", leading), Copy(client, "second", leading)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(5)
         assert leading == ["first"]
         first.task.cancel()
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.5)
         assert leading == []
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(10)
         assert leading == ["second"]
         lease = client.objects[LEASES, "kube-system", "controllers"]
         assert lease["spec"]["holderIdentity"] == "second"
         assert lease["spec"]["leaseTransitions"] == 1
         second.task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_leader_that_cannot_renew_stops_in_time_and_leads_again_when_it_can() -> None:
@@ -68,16 +67,16 @@ def test_a_leader_that_cannot_renew_stops_in_time_and_leads_again_when_it_can() 
         client = MemoryClient()
         leading: list[str] = []
         first = Copy(client, "first", leading)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(2)
         assert leading == ["first"]
         client.refuse = [Unreachable("no route")] * 12
-        await asyncio.sleep(0.04)
+        await asyncio.sleep(4)
         assert leading == []
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(10)
         assert leading == ["first"]
         first.task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_released_lease_is_taken_at_once() -> None:
@@ -85,16 +84,16 @@ def test_a_released_lease_is_taken_at_once() -> None:
         client = MemoryClient()
         leading: list[str] = []
         first = Copy(client, "first", leading)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
         first.task.cancel()
         await asyncio.sleep(0)
         await first.election.release()
         second = Copy(client, "second", leading)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
         assert leading == ["second"]
         second.task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
@@ -109,56 +108,56 @@ def test_a_leader_that_sees_another_holder_ends_before_its_time_is_up() -> None:
             finally:
                 leading.clear()
 
-        election = LeaderElection(client, "controllers", "first", clock=SLOWER, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(lead))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.4)
         assert leading == ["first"]
         assert election.leading
         lease = client.objects[LEASES, "kube-system", "controllers"]
         await client.update(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "thief"}})
         with pytest.raises(LeaseLost, match="first leads no longer: thief has its Lease"):
-            await asyncio.wait_for(task, 0.075)  # 1.5 s of its clock, of the 2 s that it may try
+            await asyncio.wait_for(task, 1.5)  # of the 2 s that it may try
         assert leading == []
         assert not election.leading
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_server_that_is_silent_takes_the_lease_away_in_time() -> None:
     """A request that hangs must not make a leader believe that it still leads."""
 
     class Silent(MemoryClient):
-        silent = False
+        hangs = False
 
         async def get(self, *words: Any, **more: Any) -> Tree:
-            if self.silent:
+            if self.hangs:
                 await asyncio.Event().wait()
             return await super().get(*words, **more)
 
     async def story() -> None:
         client = Silent()
-        election = LeaderElection(client, "controllers", "first", clock=SLOWER, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.4)
         assert election.leading
-        client.silent = True
+        client.hangs = True
         with pytest.raises(LeaseLost, match="could not be renewed for 2 s: the server did not answer in time"):
-            await asyncio.wait_for(task, TERMS.lease / SLOWER.speed)
+            await asyncio.wait_for(task, TERMS.lease)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
     async def story() -> None:
         client = MemoryClient()
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         assert election.barred() == "first does not lead"
         woke: list[str] = []
 
         async def lead() -> None:
             assert election.barred() == ""
             await asyncio.sleep(0)
-            time.sleep(TERMS.renew / FAST.speed)  # the whole process stands still
+            idle.stand_still(TERMS.renew)
             lease = client.objects[LEASES, "kube-system", "controllers"]
             client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "second"}})
             woke.append(election.barred())
@@ -168,10 +167,10 @@ def test_who_stood_still_may_write_nothing_before_it_has_noticed() -> None:
                 woke.append(election.barred())
 
         with pytest.raises(LeaseLost):
-            await asyncio.wait_for(election.lead(lead), 1)
+            await election.lead(lead)
         assert woke == ["first has not renewed its Lease in time", "first does not lead"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 class Counted(MemoryClient):
@@ -196,51 +195,51 @@ class Counted(MemoryClient):
 def test_a_leader_renews_by_one_request() -> None:
     async def story() -> None:
         client = Counted()
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
         while len(client.asked) < 4:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.1)
         task.cancel()
         assert client.asked[:4] == ["get", "update", "update", "update"]
 
-    asyncio.run(asyncio.wait_for(story(), 5))
+    idle.run(story())
 
 
 def test_a_leader_whose_lease_was_written_by_others_looks_whose_it_is() -> None:
     async def story() -> None:
         client = Counted()
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
         while not election.leading:
             await asyncio.sleep(0)
         lease = client.objects[LEASES, "kube-system", "controllers"]
         client.put(LEASES, {**lease, "metadata": {**lease["metadata"], "labels": {"a": "b"}}})
         while len(client.asked) < 5:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.1)
         assert election.leading
         task.cancel()
         assert client.asked[:5] == ["get", "update", "get", "update", "update"]
 
-    asyncio.run(asyncio.wait_for(story(), 5))
+    idle.run(story())
 
 
 def test_a_renewal_that_is_late_counts_if_nobody_else_has_led() -> None:
     class Far(MemoryClient):
         async def update(self, *words: Any, **more: Any) -> Tree:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.1)
             return await super().update(*words, **more)
 
     async def story() -> None:
         async def lead() -> None:
-            time.sleep(TERMS.renew / SLOWER.speed * 1.5)  # the whole process stands still
+            idle.stand_still(TERMS.renew * 1.5)
             assert election.barred() == "first has not renewed its Lease in time"
             while election.barred():
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.02)
 
-        election = LeaderElection(Far(), "controllers", "first", clock=SLOWER, random=Random(1), terms=TERMS)
-        await asyncio.wait_for(election.lead(lead), 5)
+        election = LeaderElection(Far(), "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
+        await election.lead(lead)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
@@ -254,11 +253,11 @@ def test_who_finds_that_nobody_has_its_lease_leads_no_longer() -> None:
             client.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
             await asyncio.Event().wait()
 
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         with pytest.raises(LeaseLost, match="nobody has its Lease"):
-            await asyncio.wait_for(election.lead(lead), 5)
+            await election.lead(lead)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_lease_without_a_spec_is_nobodys() -> None:
@@ -267,14 +266,14 @@ def test_a_lease_without_a_spec_is_nobodys() -> None:
     async def story() -> None:
         client = MemoryClient()
         client.put(LEASES, {"metadata": {"name": "controllers", "namespace": "kube-system"}})
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         await election.release()
         task = asyncio.create_task(election.lead(_for_ever))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
         assert election.leading
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -283,13 +282,13 @@ def test_why_nobody_can_lead_is_said_once(caplog: pytest.LogCaptureFixture) -> N
     async def story() -> None:
         client = MemoryClient()
         client.refuse = [Unreachable(why) for why in ["no route"] * 10 + ["another reason"] * 10]
-        election = LeaderElection(client, "controllers", "first", clock=FAST, random=Random(1), terms=TERMS)
+        election = LeaderElection(client, "controllers", "first", clock=CLOCK, random=Random(1), terms=TERMS)
         task = asyncio.create_task(election.lead(_for_ever))
         while not election.leading:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(1)
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(story(), 5))
+    idle.run(story())
     assert [record.getMessage() for record in caplog.records] == [
         "controllers: no route", "controllers: another reason", "controllers: first leads",
     ]  # fmt: skip

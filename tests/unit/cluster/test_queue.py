@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.stopping import Stopping
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 
-FAST = Clock(speed=1000)
+CLOCK = IdleClock()
 
 
 def test_a_key_asked_for_many_times_is_done_once() -> None:
@@ -26,7 +27,7 @@ def test_a_key_asked_for_many_times_is_done_once() -> None:
         async def work(key: str) -> None:
             done.append(key)
 
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1))
         for key in "abab":
             queue.add(key)
         task = asyncio.create_task(queue.run())
@@ -34,7 +35,7 @@ def test_a_key_asked_for_many_times_is_done_once() -> None:
         assert done == ["a", "b"]
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_key_asked_for_while_it_is_done_is_done_again_afterwards() -> None:
@@ -53,14 +54,14 @@ def test_a_key_asked_for_while_it_is_done_is_done_again_afterwards() -> None:
             running[key] -= 1
             done += 1
 
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1))
         queue.add("a")
         task = asyncio.create_task(queue.run())
         await asyncio.sleep(0.03)
         assert (most, done, len(queue)) == (1, 2, 0)
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_fails_comes_back_until_it_succeeds() -> None:
@@ -73,14 +74,14 @@ def test_what_fails_comes_back_until_it_succeeds() -> None:
             if tries < 4:
                 raise RuntimeError("not yet")
 
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1))
         task = asyncio.create_task(queue.run())
         queue.add("a")
         await asyncio.sleep(0.1)
         assert tries == 4
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_of_several_later_times_the_first_counts() -> None:
@@ -90,7 +91,7 @@ def test_of_several_later_times_the_first_counts() -> None:
         async def work(key: str) -> None:
             done.append(key)
 
-        queue = WorkQueue("test", work, clock=Clock(), random=Random(1))
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1))
         task = asyncio.create_task(queue.run())
         await asyncio.sleep(0)
         queue.add("a", after=60)
@@ -102,7 +103,7 @@ def test_of_several_later_times_the_first_counts() -> None:
         assert done == ["a"]
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_work_may_ask_to_be_done_again_later() -> None:
@@ -114,14 +115,14 @@ def test_work_may_ask_to_be_done_again_later() -> None:
             done += 1
             return 0.001 if done < 3 else None
 
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1))
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1))
         task = asyncio.create_task(queue.run())
         queue.add("a")
         await asyncio.sleep(0.03)
         assert done == 3
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(1, 4))
@@ -138,7 +139,7 @@ def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers
             running.discard(key)
             done[key] += 1
 
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1), workers=workers)
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1), workers=workers)
         task = asyncio.create_task(queue.run())
         for number, key in enumerate(asked):
             queue.add(key)
@@ -149,7 +150,7 @@ def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers
         assert set(done) == set(asked)
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
@@ -163,7 +164,7 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
             done.append(key)
 
         stopping = Stopping()
-        queue = WorkQueue("test", work, clock=FAST, random=Random(1), workers=2)
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1), workers=2)
         for key in "abc":
             queue.add(key)
         task = asyncio.create_task(queue.run(stopping))
@@ -177,7 +178,7 @@ def test_who_is_to_stop_finishes_what_is_under_way_and_begins_no_more() -> None:
         await asyncio.wait_for(task, 1)
         assert done == begun == ["a", "b"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @pytest.mark.parametrize(
@@ -198,12 +199,12 @@ def test_what_concerns_all_keys_is_told_of_one_of_them(
         async def work(key: int) -> None:
             raise error
 
-        queue = WorkQueue("test", work, clock=Clock(), random=Random(1), first_wait=60)
+        queue = WorkQueue("test", work, clock=CLOCK, random=Random(1), first_wait=60)
         task = asyncio.create_task(queue.run())
         for key in range(50):
             queue.add(key)
         await asyncio.sleep(0.05)
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())
     assert [record.levelno for record in caplog.records] == [level] * told
