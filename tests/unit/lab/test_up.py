@@ -19,6 +19,8 @@ from allotment.cli.up import fitted
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
 
+pytestmark = pytest.mark.timeout(300)
+
 Allot = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -37,7 +39,7 @@ def allot(environment: dict[str, str]) -> Iterator[Allot]:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "allotment.cli.main", *words],
-            env=environment, capture_output=True, text=True, timeout=50, check=False,
+            env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
     yield run
