@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -39,6 +40,7 @@ def test_components_serve_what_is_defined() -> None:
     observing.tell(Done("run", "scheduler", 0.0, 0.1, "error", {}))
     metrics.answered("get", 200, 0.1)
     metrics.leads("scheduler", lambda: True)
+    asyncio.run(metrics.look())
     text = metrics.exposition()[0].decode()
     served = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type, family.documentation): {
