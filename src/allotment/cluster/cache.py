@@ -55,6 +55,8 @@ class Cache(Generic[T]):
         """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
         self.since = inf
         """Since when it has followed without a break, by the clock's ``seconds``; infinite while it does not."""
+        self.restored = 0
+        """How often it was read anew, because the cluster was restored from a backup."""
         self._client = client
         self._type = type
         self._clock = clock
@@ -69,6 +71,8 @@ class Cache(Generic[T]):
         self._revision = ""
         self._continues = False
         """Whether a watch from there would tell the rest."""
+        self._went_back = False
+        """Whether the cluster was seen to be restored, and is not read yet; it may come past where it was meanwhile."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
 
@@ -198,7 +202,8 @@ class Cache(Generic[T]):
         self._hear()
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = numbered(listing.revision)
-        restored = revision < numbered(self._revision)
+        restored, self._went_back = self._went_back or revision < numbered(self._revision), False
+        self.restored += restored
         self._revision, self._continues = listing.revision, True
         for key, known in tuple(self._items.items()):
             # What was noted after the list was made is not in it, and is there all the same.
@@ -225,6 +230,7 @@ class Cache(Generic[T]):
             "%s: the cluster is at revision %s, and was at %s before: it was restored from a backup, and is read anew",
             self.resource.plural, listing.revision, self._revision,
         )  # fmt: skip
+        self._went_back = True
         return False
 
     def _hear(self) -> None:

@@ -68,7 +68,8 @@ class _ResourceClaims:
         if self._groups is not None:
             self._group_of_uid = self._groups.index("uid", by_uid)
             self._groups_lacking = self._groups.index("template", _templates_of)
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        """Pods and groups (uid) that went lately, and how often the cluster had been restored by then."""
         self._queue: WorkQueue[_Key] = WorkQueue(
             "resource_claim", self._work, clock=context.clock, random=context.random, workers=64
         )
@@ -149,9 +150,13 @@ class _ResourceClaims:
             self._look_at_claims(pod)
 
     def _remember(self, uid: str) -> None:
-        self._gone[uid] = None
+        self._gone[uid] = self._claims.restored
         if len(self._gone) > _REMEMBERED_UIDS:
             self._gone.popitem(last=False)
+
+    def _is_gone(self, uid: str) -> bool:
+        """Whether somebody is known to be gone; a backup brings back who went before."""
+        return self._gone.get(uid) == self._claims.restored
 
     async def _work(self, key: _Key) -> None:
         with self._observing.work(f"sync_{key.kind}", str(key)):
@@ -236,7 +241,7 @@ class _ResourceClaims:
         """What is meant, if it is there; whoever the cache does not know is asked for, unless known to be gone."""
         found = known.item(namespace, user["name"])
         if found is None or found.uid != user["uid"]:
-            if user["uid"] in self._gone:
+            if self._is_gone(user["uid"]):
                 return None
             found = await self._live(resource, namespace, user["name"])
         return found if found is not None and found.uid == user["uid"] else None
@@ -257,7 +262,7 @@ class _ResourceClaims:
         for pod in self._pod_of_uid[owner["uid"]]:
             if not is_finished(pod) and not await self._generator.is_spare(claim, pod):
                 return
-        if not self._pod_of_uid[owner["uid"]] and owner["uid"] not in self._gone:
+        if not self._pod_of_uid[owner["uid"]] and not self._is_gone(owner["uid"]):
             live = await self._live(PODS, claim.namespace, owner["name"])
             if live is not None and live.uid == owner["uid"] and not is_finished(live):
                 return

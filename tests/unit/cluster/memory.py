@@ -29,15 +29,19 @@ class MemoryClient:
         self.refuse: list[Exception] = []
         self.forbidden: set[Resource] = set()
         self.forbade: list[str] = []
+        self.silent: set[Resource] = set()
+        """Resources of which nothing is listed or watched for a while."""
         self._numbers = itertools.count(1)
         self._revision = 0
         self._moved = asyncio.Event()
         self._generation = 0
         self._broken = False
 
-    def _refused(self) -> None:
+    def _refused(self, told: Resource | None = None) -> None:
         if self.refuse:
             raise self.refuse.pop(0)
+        if told is not None and told in self.silent:
+            raise Unreachable(f"nothing is told of {told.plural}")
 
     def _record(self, type_: Any, resource: Resource, tree: Tree) -> Tree:
         self._revision = next(self._numbers)
@@ -107,7 +111,7 @@ class MemoryClient:
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 0
     ) -> Listing:
-        self._refused()
+        self._refused(resource)
         if fields == "metadata.name=none":
             return Listing([], str(self._revision))
         self.lists += 1
@@ -121,7 +125,7 @@ class MemoryClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Event]:
-        self._refused()
+        self._refused(resource)
         seen = int(revision)
         generation = self._generation
         self._broken = False

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from random import Random
+from typing import Any
 
 import pytest
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.client import Listing, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.item import Item, by_node
@@ -137,6 +139,37 @@ def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
             # Its revisions come once more, and this time for something else.
             client.put(PODS, pod("next"))
             await until(lambda: "next" in names(cache))
+
+    asyncio.run(story())
+
+
+def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be_read() -> None:
+    class Slow(MemoryClient):
+        late = False
+
+        async def list(self, resource: Resource, namespace: str = "", **how: Any) -> Listing:
+            if self.late and not how["fields"]:
+                self.late = False
+                for _ in range(20):
+                    self.put(PODS, pod("busy"))
+                raise Unreachable("too much to tell")
+            return await super().list(resource, namespace, **how)
+
+    async def story() -> None:
+        client = Slow()
+        client.put(PODS, pod("changes", "old"))
+        restore = client.backup()
+        client.put(PODS, pod("changes", "new"))
+        client.put(PODS, pod("goes"))
+        client.put(PODS, pod("changes", "newest"))
+        async with following(client) as cache:
+            client.late = True
+            restore()
+            await until(lambda: "busy" in names(cache))
+            assert names(cache) == ["busy", "changes"]
+            changed = cache.item("ns", "changes")
+            assert changed is not None
+            assert changed.spec == {"nodeName": "old"}
 
     asyncio.run(story())
 

@@ -333,3 +333,22 @@ def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: py
             assert names == {"theirs"}
 
     asyncio.run(story())
+
+
+def test_a_pod_that_a_backup_brings_back_keeps_its_claim() -> None:
+    async def story() -> None:
+        async with world(CLAIMS_OF_PODS) as here:
+            name = await scheduled(here)
+            await here.settled()
+            restore = here.client.backup()
+            here.remove(PODS, "p")
+            await here.until(lambda: not here.names(CLAIMS))
+            here.client.silent.add(PODS)  # the claims are back before the pods are
+            restore()
+            here.put(CLAIMS, {"metadata": {"name": "marker"}})
+            await here.settled(0.3)
+            here.client.silent.clear()
+            await here.settled(0.3)
+            assert here.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
+
+    asyncio.run(story())
