@@ -6,8 +6,7 @@ kube-scheduler and kube-controller-manager are unmodified, and work in a lab tha
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from allotment.autoscaler.providers.faults import parse_faults
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.trees import Tree
+from tests.lab.scaled import running, until
 
 SCHEDULER, MANAGER = "kube-scheduler", "kube-controller-manager"
 _INSTEAD = {SCHEDULER: "scheduler", MANAGER: "controllers"}
@@ -46,28 +46,6 @@ def lab(
             stack.callback(process.wait)
             stack.callback(process.kill)
         yield running
-
-
-def until(true: Callable[[], Any], lab: Lab, seconds: float = 45.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        if time.monotonic() > end:
-            told = [f"{one['metadata']['name']}: {one['reason']}: {one.get('message') or one.get('note')}"
-                    for one in lab.list("events")]  # fmt: skip
-            raise AssertionError("did not come true:\n" + "\n".join(told))
-        time.sleep(0.05)
-    return found
-
-
-def running(lab: Lab, number: int) -> list[Tree]:
-    """The pods, when so many of them run."""
-
-    def there() -> list[Tree] | None:
-        pods = [pod for pod in lab.list("pods") if pod["status"].get("phase") == "Running"]
-        return pods if len(pods) == number else None
-
-    found: list[Tree] = until(there, lab)
-    return found
 
 
 def workload(name: str, replicas: int, expression: str = "", count: int = 1) -> list[Tree]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -32,6 +32,7 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.parts import PARTS
 from allotment.tools.permissions.roles import manifests
+from tests.lab.scaled import running, until
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "allotment" / "examples"
 PRICES = {one.key: one.price("on-demand") for one in catalog()}
@@ -47,28 +48,6 @@ def scaled(*faults: str, catalog: str = "aws,gcp", **more: Any) -> Autoscale:
 def lab(*faults: str, speed: float = SPEED, **more: Any) -> Iterator[Lab]:
     with Lab(fleet="", autoscale=scaled(*faults, **more), speed=speed) as running:
         yield running
-
-
-def until(true: Callable[[], Any], lab: Lab, seconds: float = 30.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        if time.monotonic() > end:
-            told = [f"{one['metadata']['name']}: {one['reason']}: {one.get('message') or one.get('note')}"
-                    for one in lab.list("events")]  # fmt: skip
-            raise AssertionError("did not come true:\n" + "\n".join(told))
-        time.sleep(0.02)
-    return found
-
-
-def running(lab: Lab, number: int) -> list[Tree]:
-    """The pods, when so many of them run."""
-
-    def there() -> list[Tree] | None:
-        pods = [pod for pod in lab.list("pods") if pod["status"].get("phase") == "Running"]
-        return pods if len(pods) == number else None
-
-    found: list[Tree] = until(there, lab)
-    return found
 
 
 def is_ready(pod: Tree) -> bool:
