@@ -40,6 +40,7 @@ from allotment.engine.refusal import NO_NODES
 from allotment.model.core import Node
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from allotment.tools.doctor.reading import read
 from allotment.tools.explain import Answer, explain
@@ -49,8 +50,6 @@ from tests.acting import condition
 from tests.kube.flows import FEATURES, prepared
 from tests.kube.ours import at_work
 from tests.kube.random_worlds import NAMESPACE, PRIVILEGED, World, drawn
-
-Tree = dict[str, Any]
 
 THEIRS: Final = "default-scheduler"
 OURS: Final = "allotment"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from allotment.model.trees import Tree as Tree
+from allotment.model.trees import Tree
 
 PatchKind = Literal["merge", "json", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]

@@ -21,10 +21,11 @@ from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
-from allotment.cluster.client import Client, Tree
+from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import LEASES
+from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource, Tree
+from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.connection import LATER_SECONDS, Barred, Connection, OnAnswer, Query, Question, status
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
+from allotment.model.trees import Tree
 
 _PAGE = 500  # as kubectl
 #: A watch is asked to end after so long, so that many do not come back together.
