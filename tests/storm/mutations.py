@@ -22,7 +22,7 @@ from allotment.cli.checking.data import data
 from allotment.cli.checking.github import commands
 from allotment.cli.checking.sarif import log
 from allotment.cli.checking.telling import Told, tell
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 from allotment.model.features import RELEASES, Features
 from allotment.model.formats import to_json
 from allotment.model.loading import commentary, load_text

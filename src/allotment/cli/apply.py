@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.cli.live.connection import announce, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
-from allotment.cli.mistakes import Failure
+from allotment.cli.shown.mistakes import Failure
 from allotment.cluster import refused
 from allotment.cluster.asking.discovery import Discovery, Served, discover
 from allotment.cluster.errors import StatusError

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.provider import Absent, Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
-from allotment.cli.durations import duration
+from allotment.cli.given.durations import duration
+from allotment.cli.given.release import features
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.mistakes import Failure, Mistake
 from allotment.cli.planning.limits import known_types, limits_of
 from allotment.cli.planning.offered import Offered, offered
-from allotment.cli.release import features
+from allotment.cli.shown.mistakes import Failure, Mistake
 from allotment.fleet.catalog import InstanceType
 from allotment.lab import needs
 from allotment.model.features import Features
@@ -151,7 +151,7 @@ def provider_of(
     if arguments.cloud:
         raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
     from allotment.autoscaler.providers.karpenter import Karpenter
-    from allotment.cli.node_classes import mig_manager, node_classes
+    from allotment.cli.given.node_classes import mig_manager, node_classes
     from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings
 
     sold = list(dict.fromkeys(one.provider for one in found.catalog.types))

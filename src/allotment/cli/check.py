@@ -8,7 +8,7 @@ from argparse import Namespace
 from allotment.cli.checking.answering import exit_code, told_of, write
 from allotment.cli.checking.options import options_of
 from allotment.cli.checking.reading import read_files
-from allotment.cli.screen import open_screen, tell
+from allotment.cli.shown.screen import open_screen, tell
 from allotment.tools.check.bundle import Bundle
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.autoscale import provider_of
 from allotment.cli.cluster_autoscaler_config import Files, Place, config, place_of
-from allotment.cli.durations import duration
+from allotment.cli.given.durations import duration
+from allotment.cli.given.release import features
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import Offered, offered
-from allotment.cli.release import features
+from allotment.cli.shown.mistakes import Mistake
 from allotment.lab import needs
 from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits

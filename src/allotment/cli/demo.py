@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.lab import needs
 
 
@@ -21,7 +21,7 @@ def run(arguments: Namespace) -> int:
         raise Mistake("--pictures: wanted `allot demo sharing`, found another demo", "only `sharing` draws any")
     if arguments.example or arguments.offline or missing:
         from allotment.cli.demonstrating.offline import run as explain
-        from allotment.cli.screen import open_screen
+        from allotment.cli.shown.screen import open_screen
 
         if missing and not (arguments.example or arguments.offline):
             screen = open_screen()

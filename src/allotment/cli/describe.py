@@ -22,7 +22,7 @@ from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.kinds import Asked, asked
 from allotment.cli.live.objects import shown
 from allotment.cli.live.state import devices_of
-from allotment.cli.mistakes import Failure
+from allotment.cli.shown.mistakes import Failure
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS

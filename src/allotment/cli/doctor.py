@@ -11,9 +11,9 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from allotment.cli.mistakes import BadInput, Mistake
-from allotment.cli.release import features_among
-from allotment.cli.screen import Screen, folded, open_screen
+from allotment.cli.given.release import features_among
+from allotment.cli.shown.mistakes import BadInput, Mistake
+from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.loading import load_paths
 from allotment.tools.doctor.bounding import bounded

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.explain_class import only_classes, show_classes
-from allotment.cli.inputs import Inputs, is_live, read_inputs
-from allotment.cli.manifest import fields
-from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, folded, open_screen
-from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.given.inputs import Inputs, is_live, read_inputs
+from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.shown.manifest import fields
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from allotment.cli.inputs import ClusterState, Inputs
-from allotment.cli.manifest import fields
-from allotment.cli.mistakes import Mistake
-from allotment.cli.naming import kinds_of, ranges
-from allotment.cli.screen import Screen, folded
+from allotment.cli.given.inputs import ClusterState, Inputs
+from allotment.cli.shown.manifest import fields
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.naming import kinds_of, ranges
+from allotment.cli.shown.screen import Screen, folded
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from allotment.cli.manifest import plain
-from allotment.cli.mistakes import Mistake
-from allotment.cli.release import release
-from allotment.cli.screen import Screen, open_screen
+from allotment.cli.given.release import release
+from allotment.cli.shown.manifest import plain
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import Screen, open_screen
 from allotment.fleet import (
     FORM,
     Accelerator,

@@ -11,11 +11,11 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from allotment.cli.inputs import ClusterState, Inputs, is_live, read_inputs
-from allotment.cli.manifest import fields
-from allotment.cli.naming import ranges
-from allotment.cli.screen import Screen, open_screen, tell
-from allotment.cli.unread import must_know
+from allotment.cli.given.inputs import ClusterState, Inputs, is_live, read_inputs
+from allotment.cli.given.unread import must_know
+from allotment.cli.shown.manifest import fields
+from allotment.cli.shown.naming import ranges
+from allotment.cli.shown.screen import Screen, open_screen, tell
 from allotment.model.contested import WORDS
 from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, Holder, NodeReport, free
 from allotment.tools.strays import left_out

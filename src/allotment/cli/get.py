@@ -11,8 +11,8 @@ from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.kinds import Asked, asked, groups, several_kinds
 from allotment.cli.live.objects import Printer, as_list, name_of, printer, shown
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
-from allotment.cli.mistakes import Failure
-from allotment.cli.tabs import Columns
+from allotment.cli.shown.mistakes import Failure
+from allotment.cli.shown.tabs import Columns
 from allotment.cluster.asking.discovery import Served, discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.kubeconfig import Target

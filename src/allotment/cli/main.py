@@ -155,8 +155,8 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _report(error: Exception, parsed: argparse.Namespace) -> int:
-    from allotment.cli.mistakes import describe
-    from allotment.cli.screen import open_screen, width_of
+    from allotment.cli.shown.mistakes import describe
+    from allotment.cli.shown.screen import open_screen, width_of
 
     description = describe(error, width_of(sys.stderr))
     if description is not None:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from allotment.cli.inputs import Inputs, is_live, read_inputs
-from allotment.cli.mistakes import Mistake
+from allotment.cli.given.inputs import Inputs, is_live, read_inputs
+from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.cli.planning.offered import offered
-from allotment.cli.screen import folded, open_screen, tell
-from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import folded, open_screen, tell
 from allotment.cluster.asking.snapshot import DEVICES, PODS
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS

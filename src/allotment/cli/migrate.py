@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment.cli.checking.reading import Files, passed_over, read_files
-from allotment.cli.diffs import show_diff
 from allotment.cli.migrating.meaning import target_of
 from allotment.cli.migrating.telling import tell, tell_lines
 from allotment.cli.migrating.writing import write_folder, write_in_place
-from allotment.cli.mistakes import BadInput, Mistake
-from allotment.cli.screen import open_screen
+from allotment.cli.shown.diffs import show_diff
+from allotment.cli.shown.mistakes import BadInput, Mistake
+from allotment.cli.shown.screen import open_screen
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.section import Section

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs import Inputs, is_live, read_inputs
-from allotment.cli.mistakes import BadInput, Mistake, describe
+from allotment.cli.given.inputs import Inputs, is_live, read_inputs
+from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.cli.planning.comparing import Compared, compare, comparison_lines
 from allotment.cli.planning.data import data_of
 from allotment.cli.planning.limits import limits_of
@@ -23,8 +23,8 @@ from allotment.cli.planning.offered import Offered, offered
 from allotment.cli.planning.telling import Manner, tell
 from allotment.cli.planning.values import to_plan
 from allotment.cli.planning.watching import seconds_for, watching
-from allotment.cli.screen import Screen, open_screen
-from allotment.cli.unread import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.shown.mistakes import BadInput, Mistake, describe
+from allotment.cli.shown.screen import Screen, open_screen
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Final
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 
 _INSTALL: Final = "pip install 'allotment[plan]'"
 #: What the extra brings; anything else that is missing is a defect of ours.

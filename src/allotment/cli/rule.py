@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from allotment.cli.mistakes import FRAME_WIDTH, Mistake
-from allotment.cli.screen import Screen, folded, open_screen
+from allotment.cli.shown.mistakes import FRAME_WIDTH, Mistake
+from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json
 from allotment.tools.check.catalogue import FAMILIES, catalogue

@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from allotment.cli.durations import duration
+from allotment.cli.given.durations import duration
+from allotment.cli.given.release import features, release
 from allotment.cli.live.connection import way_to
-from allotment.cli.mistakes import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
-from allotment.cli.release import features, release
+from allotment.cli.shown.mistakes import Mistake
 from allotment.cluster.asking.release import Wished
 from allotment.cluster.election import LeaseLost, Terms, identity
 from allotment.components import logs, table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.mistakes import Mistake
-from allotment.cli.release import features
-from allotment.cli.screen import open_screen
+from allotment.cli.given.release import features
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import open_screen
 from allotment.fleet.errors import nearest
 from allotment.model.formats import to_json
 from allotment.tools.schema import USUAL, UnknownKind, schema

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allotment.cli.given.whole import BEGINNING
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import read
-from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import folded
-from allotment.cli.whole import BEGINNING
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import folded
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.asking.facts import facts_of, without
 from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.cli.mistakes import BadInput, Mistake, describe
-from allotment.cli.screen import width_of
+from allotment.cli.shown.mistakes import BadInput, Mistake, describe
+from allotment.cli.shown.screen import width_of
 from allotment.fleet import Accelerator, accelerators
 from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
 from allotment.fleet.errors import nearest

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from allotment.cli.cataloguing.choosing import by_reason, chosen, one_of, opened
-from allotment.cli.manifest import plain
-from allotment.cli.mistakes import Mistake
-from allotment.cli.node_classes import node_class as named_class
-from allotment.cli.release import release
-from allotment.cli.screen import folded, open_screen, width_of
+from allotment.cli.given.node_classes import node_class as named_class
+from allotment.cli.given.release import release
+from allotment.cli.shown.manifest import plain
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import folded, open_screen, width_of
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
 from allotment.fleet.catalog.exporting import karpenter_objects, kwok_objects, template_objects, why_not_karpenter

@@ -7,7 +7,7 @@ from typing import Final
 from allotment.cli.checking.options import Options
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.telling import Told, tell, tell_concisely
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.suppressing import Silenced

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cli.arguments.check import FAIL_ON
-from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.shown.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.problems import Position, Problem
 

@@ -15,9 +15,9 @@ from allotment.cli.checking.options import Options
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.telling import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
 from allotment.cli.checking.writing import write_all
-from allotment.cli.diffs import show_diff
-from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, width_of
+from allotment.cli.shown.diffs import show_diff
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import Screen, width_of
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixing import Fixed, fix

@@ -12,10 +12,10 @@ from typing import Final
 
 from allotment.cli.checking.configuration import Configuration, configuration
 from allotment.cli.checking.patterns import matches
-from allotment.cli.inputs import read_inputs
-from allotment.cli.mistakes import Mistake
-from allotment.cli.release import features
-from allotment.cli.unread import OF_DEVICES, must_know
+from allotment.cli.given.inputs import read_inputs
+from allotment.cli.given.release import features
+from allotment.cli.given.unread import OF_DEVICES, must_know
+from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.errors import FleetError, nearest
 from allotment.model.features import Features
 from allotment.tools.check.bundle import Settings, World

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace as replace_of
 
 from allotment.cli.checking.patches import is_kustomization, patches_of
-from allotment.cli.mistakes import BadInput
+from allotment.cli.shown.mistakes import BadInput
 from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
 from allotment.tools.check.objects.belonging import is_object, is_ours, is_template
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.cli.checking.reading import passed_over
-from allotment.cli.framing import frame
-from allotment.cli.mistakes import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
-from allotment.cli.screen import Screen, folded
+from allotment.cli.shown.framing import frame
+from allotment.cli.shown.mistakes import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
+from allotment.cli.shown.screen import Screen, folded
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
 from allotment.tools.sentences import listed

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 
 
 class _Prepared(NamedTuple):

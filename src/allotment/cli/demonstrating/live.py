@@ -20,7 +20,7 @@ from allotment.cli.demonstrating.mending import Mended, mend
 from allotment.cli.demonstrating.offline import FLEET, KUBE
 from allotment.cli.demonstrating.trials import Outcome, Trial, applied, decide, devices_in, given, table
 from allotment.cli.examples import examples
-from allotment.cli.screen import Screen, called, folded, open_screen, shorten
+from allotment.cli.shown.screen import Screen, called, folded, open_screen, shorten
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 

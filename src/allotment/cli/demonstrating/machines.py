@@ -17,8 +17,8 @@ from allotment.cli.demonstrating.apply import tool
 from allotment.cli.demonstrating.offline import KUBE
 from allotment.cli.demonstrating.trials import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.examples import Example
-from allotment.cli.inputs import judge
-from allotment.cli.screen import Screen, folded
+from allotment.cli.given.inputs import judge
+from allotment.cli.shown.screen import Screen, folded
 from allotment.fleet import CLASSES
 from allotment.fleet.catalog import catalog
 from allotment.lab.lab import Lab

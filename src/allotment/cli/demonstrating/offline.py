@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from allotment.cel.admission import validation_context
 from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
-from allotment.cli.inputs import judge
-from allotment.cli.mistakes import finding
-from allotment.cli.naming import kinds_of, ranges
-from allotment.cli.screen import Screen, called, folded, open_screen
+from allotment.cli.given.inputs import judge
+from allotment.cli.shown.mistakes import finding
+from allotment.cli.shown.naming import kinds_of, ranges
+from allotment.cli.shown.screen import Screen, called, folded, open_screen
 from allotment.engine.refusal import Refused
 from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cli.demonstrating.live import Progress, quiet
 from allotment.cli.demonstrating.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
-from allotment.cli.mistakes import Mistake
-from allotment.cli.screen import Screen, from_home, open_screen
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import Screen, from_home, open_screen
 from allotment.fractal.sheet import Group, sheet
 from allotment.lab.asking import NoAnswer
 from allotment.lab.lab import Lab

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from allotment.cli.tabs import aligned
+from allotment.cli.shown.tabs import aligned
 from allotment.model.trees import Tree
 
 NONE = "<none>"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from allotment.cli.given.release import features_among
 from allotment.cli.live.connection import on_cluster
-from allotment.cli.release import features_among
 from allotment.cluster.asking import permitted
 from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.asking.facts import facts_of, without

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.cli.inputs import Inputs, asked_about
+from allotment.cli.given.inputs import Inputs, asked_about
+from allotment.cli.given.unread import must_know
 from allotment.cli.live import bound
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import Live, live, seen_by, what_to_read
-from allotment.cli.mistakes import Mistake
-from allotment.cli.unread import must_know
+from allotment.cli.shown.mistakes import Mistake
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.asking.snapshot import served
 from allotment.cluster.caches import Caches, all_synced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from allotment.cli.mistakes import Failure
+from allotment.cli.shown.mistakes import Failure
 from allotment.cluster.asking.discovery import Discovery, Served
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from allotment.cli.live.jsonpath import BadTemplate, Template
-from allotment.cli.mistakes import Failure
+from allotment.cli.shown.mistakes import Failure
 from allotment.cluster.asking.discovery import Served
 from allotment.model.formats import to_yaml
 from allotment.model.trees import Tree

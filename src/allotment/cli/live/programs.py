@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from random import Random
 
-from allotment.cli.release import features
+from allotment.cli.given.release import features
 from allotment.cluster.asking.release import release_of
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock

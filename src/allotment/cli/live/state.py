@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.cli.inputs import ClusterState, Inputs, asked_about, judge, queued
+from allotment.cli.given.inputs import ClusterState, Inputs, asked_about, judge, queued
+from allotment.cli.given.release import features_among
 from allotment.cli.live.connection import on_cluster, refusal
-from allotment.cli.mistakes import BadInput, Failure
-from allotment.cli.release import features_among
+from allotment.cli.shown.mistakes import BadInput, Failure
 from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.asking.facts import facts_of, without
 from allotment.cluster.asking.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cli.durations import Deadline
+from allotment.cli.given.durations import Deadline
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.states import states
 

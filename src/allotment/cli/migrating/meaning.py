@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.cli.inputs import read_inputs
-from allotment.cli.mistakes import Mistake
-from allotment.cli.release import features
-from allotment.cli.unread import OF_DEVICES, must_know
+from allotment.cli.given.inputs import read_inputs
+from allotment.cli.given.release import features
+from allotment.cli.given.unread import OF_DEVICES, must_know
+from allotment.cli.shown.mistakes import Mistake
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from allotment.cli.diffs import show_diff
-from allotment.cli.screen import Screen, folded, table
+from allotment.cli.shown.diffs import show_diff
+from allotment.cli.shown.screen import Screen, folded, table
 from allotment.tools.migrate.decision import Outcome
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.section import Section

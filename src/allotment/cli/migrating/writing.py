@@ -13,7 +13,7 @@ from pathlib import Path
 
 from allotment.cli.checking.reading import Files
 from allotment.cli.checking.writing import write_all
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.places import RUNBOOK, places_of
 from allotment.tools.migrate.rollout.runbook import runbook

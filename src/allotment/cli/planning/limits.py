@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.fleet.modes import mode_names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from allotment.cli.mistakes import Mistake
-from allotment.cli.node_classes import node_classes
+from allotment.cli.given.node_classes import node_classes
+from allotment.cli.shown.mistakes import Mistake
 from allotment.model.formats import to_yaml
 from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests
 from allotment.tools.plan.report import PlannedMachine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from allotment.cli.manifest import plain
+from allotment.cli.shown.manifest import plain
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cli.cataloguing.choosing import Opened, opened
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.catalog import InstanceType, catalog
 from allotment.fleet.errors import nearest
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Final
 
-from allotment.cli.screen import Screen, folded
+from allotment.cli.shown.screen import Screen, folded
 from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from allotment.cli.planning.refusals import tell_choices
 from allotment.cli.planning.seats import seat_lines
-from allotment.cli.screen import Screen, folded, table
+from allotment.cli.shown.screen import Screen, folded, table
 from allotment.model.meta import ObjectKey
 from allotment.tools.plan.reasons.alike import Alike, alike
 from allotment.tools.plan.reasons.anatomy import Anatomy

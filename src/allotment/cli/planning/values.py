@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
 from allotment.model.meta import Object, ObjectMeta

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from allotment.cli.cataloguing.choosing import opened, products_named
-from allotment.cli.mistakes import BadInput, Mistake
+from allotment.cli.shown.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.tools.replay.encoding import SOLD
 from allotment.tools.replay.policies import POLICIES, Policy

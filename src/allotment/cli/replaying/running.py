@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.cli.mistakes import Mistake
 from allotment.cli.replaying.asking import policies_of, question_of, seeds_of
 from allotment.cli.replaying.keeping import Folder
 from allotment.cli.replaying.telling import Teller, tell
 from allotment.cli.replaying.workers import Job, Lost, made
-from allotment.cli.screen import open_screen
+from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.shown.screen import open_screen
 from allotment.tools.replay.question import Question
 from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from allotment.cli.replaying.workers import Done, Job
-from allotment.cli.screen import Screen, folded
+from allotment.cli.shown.screen import Screen, folded
 from allotment.tools.replay.question import Question
 from allotment.tools.replay.report import FULL, Curve, Mark, Step
 

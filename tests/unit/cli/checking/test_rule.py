@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from allotment.cli.rule import _show
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 from allotment.tools.check.rule import Rule
 from tests.unit.cli.conftest import Allot
 

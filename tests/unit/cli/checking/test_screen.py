@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from allotment.cli import check, screen
+from allotment.cli import check
+from allotment.cli.shown import screen
 from tests.unit.cli.checking.conftest import Write
 from tests.unit.cli.conftest import Allot
 

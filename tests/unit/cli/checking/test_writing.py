@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.checking.writing import write_all
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from allotment.cli.demonstrating.sharing import Measured, Replica, shown
 from allotment.cli.demonstrating.sharing_cases import CASES, IMAGE, Case, objects
 from allotment.cli.examples import find
 from allotment.cli.main import main
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 from allotment.model.loading import load_text
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.mistakes import Mistake
 from allotment.cli.planning.offered import offered
+from allotment.cli.shown.mistakes import Mistake
 
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour"
 

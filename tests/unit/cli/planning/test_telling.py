@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from allotment.cli.planning.data import data_of
 from allotment.cli.planning.telling import Manner, free_of, tell
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 from allotment.tools.explain.report import GivenClaim, GivenDevice
 from allotment.tools.plan.reasons.alike import alike
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.mistakes import Mistake
 from allotment.cli.replaying.asking import policies_of, seeds_of, share_of
+from allotment.cli.shown.mistakes import Mistake
 from allotment.tools.replay.report import COLUMNS
 from tests.unit.cli.conftest import Allot
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.screen import Screen, called, from_home, shorten, table
+from allotment.cli.shown.screen import Screen, called, from_home, shorten, table
 
 CELLS = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), max_size=30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.model.meta import Object
 from allotment.tools.doctor.server import facts_among
 from allotment.tools.sentences import listed

@@ -21,9 +21,9 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.cel.admission import validation_context
-from allotment.cli.mistakes import BadInput
-from allotment.cli.release import features_among
-from allotment.cli.whole import cut_off
+from allotment.cli.given.release import features_among
+from allotment.cli.given.whole import cut_off
+from allotment.cli.shown.mistakes import BadInput
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.contradictions import Contradiction, contradictions

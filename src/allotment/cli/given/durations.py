@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from allotment.cli.mistakes import Failure, Mistake
+from allotment.cli.shown.mistakes import Failure, Mistake
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object

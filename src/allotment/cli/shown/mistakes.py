@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.cli.framing import frame
-from allotment.cli.screen import folded
+from allotment.cli.shown.framing import frame
+from allotment.cli.shown.screen import folded
 from allotment.model.problems import Problem
 
 #: As many findings as somebody reads; the rest is counted.

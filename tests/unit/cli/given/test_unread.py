@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.live.explaining import subject_of
-from allotment.cli.mistakes import Mistake
+from allotment.cli.shown.mistakes import Mistake
 from allotment.model.formats import to_yaml
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from tests.unit.cli.conftest import Allot

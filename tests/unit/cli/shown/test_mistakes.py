@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.mistakes import MOST_SHOWN, BadInput, describe, finding
+from allotment.cli.shown.mistakes import MOST_SHOWN, BadInput, describe, finding
 from allotment.model.problems import Position, Problem
 
 

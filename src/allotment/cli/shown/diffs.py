@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Final
 
-from allotment.cli.screen import Screen
+from allotment.cli.shown.screen import Screen
 
 #: The file that a new one is compared with.
 _NOTHING: Final = "/dev/null"

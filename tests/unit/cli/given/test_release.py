@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cli.mistakes import Mistake
-from allotment.cli.release import features, features_among, release
+from allotment.cli.given.release import features, features_among, release
+from allotment.cli.shown.mistakes import Mistake
 from allotment.tools.doctor.server import ServerFacts, stand_in
 
 

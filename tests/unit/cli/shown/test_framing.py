@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cli.framing import cells, frame
+from allotment.cli.shown.framing import cells, frame
 
 
 def shown(text: str, column: int, end: int | None = None, width: int = 80) -> list[str]:

@@ -1,0 +1,1 @@
+"""What users see: where it goes and how wide that is, tables, texts, mistakes."""
