@@ -311,7 +311,7 @@ def test_a_crowd_ends_as_fast_as_one(tmp_path: Path) -> None:
         began = time.monotonic()
         running.kill()
         assert await running.wait() == 128 + signal.SIGKILL
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 15
 
     _run(tmp_path, story)
 

@@ -90,7 +90,7 @@ def test_patience_ends() -> None:
             with pytest.raises(StatusError) as raised:
                 await client.get(NODES, "n1")
             assert raised.value.code == 503
-            assert 0.3 < time.monotonic() - began < 3
+            assert 0.3 < time.monotonic() - began < 30
         await serving.stop(1)
 
     asyncio.run(story())
@@ -175,7 +175,7 @@ def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not(
             began = time.monotonic()
             with pytest.raises(Unreachable):
                 await client.get(NODES, "n1")
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 8
 
     asyncio.run(story())
 
