@@ -85,18 +85,21 @@ class Drivers:
             report=_report,
         )
         recorder = context.recorder("dra-driver")
-        async with asyncio.TaskGroup() as group:
-            compute = Compute(speed=context.clock.speed)
-            group.create_task(publisher.run(), name="publishing")
-            group.create_task(compute.run(), name="simulated computing")
-            work = _Work(self, context, publisher, recorder, compute, group, self._kept)
-            with ExitStack() as stack:
-                stack.callback(work.end_all)
-                stack.callback(nodes.on_change(work.node_changed))
-                for kept in tuple(self._kept.values()):
-                    await kept.there.wait()
-                self.there.set()
-                await asyncio.get_running_loop().create_future()
+        compute = Compute(speed=context.clock.speed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(publisher.run(), name="publishing")
+                group.create_task(compute.run(), name="simulated computing")
+                work = _Work(self, context, publisher, recorder, compute, group, self._kept)
+                with ExitStack() as stack:
+                    stack.callback(work.end_all)
+                    stack.callback(nodes.on_change(work.node_changed))
+                    for kept in tuple(self._kept.values()):
+                        await kept.there.wait()
+                    self.there.set()
+                    await asyncio.get_running_loop().create_future()
+        finally:
+            compute.close()  # its task may have ended before it began
 
     async def published(self, nodes: Iterable[str]) -> None:
         """Wait until the devices of these nodes are in the cluster."""

@@ -140,5 +140,9 @@ async def _driven(driver: Driver, account: Account) -> AsyncIterator[Registry]:
     finally:
         stop.set()
         tasks[0].cancel()
-        await asyncio.wait(tasks)
-        shutil.rmtree(folder)
+        try:
+            await asyncio.wait(tasks)
+        finally:  # a story that is cut short has no time for an orderly end
+            tasks[1].cancel()
+            await asyncio.wait(tasks)
+            shutil.rmtree(folder)

@@ -101,12 +101,14 @@ class Connection:
         self._secure = urlsplit(target.server).scheme == "https"
         self._random = Random()
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
         self._met = False
         self._broken_off = False
         """Whether a request was given up while nothing had come yet: then the library lets TLS say farewell."""
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; whoever asks afterwards is told Unreachable."""
+        self._closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -198,7 +200,7 @@ class Connection:
         began = time.monotonic()
         code = 0
         try:
-            response = await self._opened().request(
+            response = await self._opened(question).request(
                 question.method, self._url(question), data=question.body, headers=headers, ssl=context,
                 server_hostname=self._target.server_name or None, proxy=self._proxy or None, timeout=timeout,
                 allow_redirects=False,
@@ -212,7 +214,9 @@ class Connection:
                 self._on_answer(question.method, code, time.monotonic() - began)
         return response
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _opened(self, question: Question) -> aiohttp.ClientSession:
+        if self._closed:  # by whoever ends, while this request was on its way here: nobody would close another one
+            raise Unreachable(f"{question.method} {self._url(question)}: not sent: the client was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # Watches hold a connection each: no limit.

@@ -78,6 +78,16 @@ def test_whoever_is_told_when_to_come_back_does_so_whatever_was_asked(asked: str
     assert len(server.asked) == 2
 
 
+def test_who_asks_when_it_is_closed_opens_nothing() -> None:
+    async def story() -> None:
+        client = HttpClient(Target("http://127.0.0.1:9"))
+        await client.close()
+        with pytest.raises(Unreachable, match="not sent: the client was closed"):
+            await client.get(NODES, "n1")
+
+    asyncio.run(story())
+
+
 def test_patience_ends() -> None:
     async def story() -> None:
         async def lost(request: Request) -> Answer:

@@ -62,6 +62,7 @@ class Compute:
         self._opened = 0
         self._socket: socket.socket | None = None
         self._wanted = asyncio.Event()
+        self._closed = False
 
     # --- what the hardware uses --------------------------------------------------------------------------------------
 
@@ -74,7 +75,10 @@ class Compute:
         del self._sources[find]
 
     def address(self, token: str) -> str:
-        """What ``ALLOTMENT_GPU`` is for the containers that have a token. The first call makes the socket."""
+        """What ``ALLOTMENT_GPU`` is for the containers that have a token. The first call makes the socket.
+
+        Raises ComputeError after the end.
+        """
         return f"{self._listen()}#{token}"
 
     def activity(self, engine: str) -> Activity | None:
@@ -100,7 +104,8 @@ class Compute:
             self.close()
 
     def close(self) -> None:
-        """Remove the socket."""
+        """Remove the socket, for good."""
+        self._closed = True
         if self._socket is not None:
             path = Path(self._socket.getsockname()) if self._socket.fileno() >= 0 else None
             self._socket.close()
@@ -113,6 +118,8 @@ class Compute:
             self._folder, self._own_folder = None, False
 
     def _listen(self) -> Path:
+        if self._closed:
+            raise ComputeError("CUDA_ERROR_DEINITIALIZED", "the simulated GPUs are no more")
         if self._folder is None:
             self._folder, self._own_folder = Path(tempfile.mkdtemp(prefix="allotment-gpu-")), True
         path = self._folder / "gpu.sock"

@@ -273,3 +273,10 @@ def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(t
 
     asyncio.run(story())
     assert VARIABLE == "ALLOTMENT_GPU"
+
+
+def test_when_it_has_ended_it_makes_no_socket_any_more() -> None:
+    compute = Compute()
+    compute.close()
+    with pytest.raises(ComputeError, match="are no more"):
+        compute.address("a")
