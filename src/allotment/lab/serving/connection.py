@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
             self._socket.feed_eof()
             self._hang_up_later()  # what has not noticed until then is cancelled
         elif self._closing or self._streaming:
-            self._transport.close()
+            self._shut()
         elif not self._busy and not self._pending:
             self._close()
         return not self._tls  # TLS knows no half-closed connection
@@ -351,10 +351,15 @@ class Connection(asyncio.Protocol):
 
     # --- ending
 
+    def _shut(self) -> None:
+        # Closed twice, asyncio's TLS transport forgets what it is, and whoever asks it anything is met by an error.
+        if not self._transport.is_closing():
+            self._transport.close()
+
     def _close(self, *, linger: bool = False) -> None:
         self._closing = True
         if not linger or self._eof or self._transport.is_closing():
-            self._transport.close()
+            self._shut()
         else:
             self._go_deaf()
 
@@ -380,7 +385,7 @@ class Connection(asyncio.Protocol):
     def stop(self) -> None:
         """Finish the answer under way (a stream ends here), take no more requests."""
         if self._task is None or self._closing:
-            self._transport.close()
+            self._shut()
         elif self._streaming or self._socket is not None or not (self._busy or self._pending):
             self._task.cancel()
 
