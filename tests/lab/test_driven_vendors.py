@@ -433,7 +433,7 @@ def test_who_tolerates_a_taint_for_a_time_goes_when_it_is_over(manifests: Manife
     folder, namespace = "example/device-taint-configurable-pod-eviction-time", "basic-resourceclaimtemplate"
 
     async def tell() -> None:
-        async with stage(ALL_GATES, fleet=("n=3xexample",), speed=300) as on:
+        async with stage(ALL_GATES, fleet=("n=3xexample",), speed=60) as on:
             await accepted(on, manifests(f"{folder}/1-basic-resourceclaimtemplate"))
             await on.running(namespace, 3)
             await accepted(on, manifests(f"{folder}/2-device-taint-rule"))
