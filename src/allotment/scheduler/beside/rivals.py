@@ -23,8 +23,9 @@ from allotment.scheduler.ledger import KnownClaim
 
 #: Seconds after which a scheduler that did nothing is forgotten.
 LATELY: Final = 300.0
-#: A rival that is not slowed down takes milliseconds; its view of the cluster may lag as much as ours.
-SHORTEST: Final = 1.0
+#: A rival that is not slowed down takes milliseconds. But its view of the cluster lags, where processors are scarce by
+#: more than a second, and nobody sees by how much.
+SHORTEST: Final = 2.0
 LONGEST: Final = 30.0
 #: A rival may take so many times as long from deciding to allocating as from allocating to binding: two requests, or
 #: three, and a queue that grows meanwhile.
