@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from tests.kube.differing import cluster, place_on, searched
+from tests.kube.differing.place import cluster, place_on
+from tests.kube.differing.searching import searched
 
 SEEDS: Final = range(5000, 5016)
 #: At most; the worlds that are left are for ``python -m tests.kube.differing``.

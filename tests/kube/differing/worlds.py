@@ -1,4 +1,4 @@
-"""Small clusters at random and pods that ask for their devices: what :mod:`tests.kube.differing` tries.
+"""Small clusters at random and pods that ask for their devices: what is played here.
 
 Whatever an API server stores and a scheduler decides on may come: several drivers and kinds of pools, also broken ones,
 partitions, shares, taints, constraints, alternatives, selectors that fail while they run. Devices of one driver are

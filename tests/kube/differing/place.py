@@ -1,0 +1,296 @@
+"""The cluster in which worlds are played, one after the other, by both schedulers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Final
+
+from allotment.cluster.client import Client, Resource
+from allotment.cluster.errors import StatusError
+from allotment.cluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SLICES,
+    TAINT_RULES,
+)
+from allotment.model.trees import Tree
+from allotment.scheduler.program import Options, scheduler
+from allotment.tools.doctor.reading import read
+from bench.real_kube import ApiServer
+from tests.acting import condition
+from tests.kube.differing.judging import (
+    Difference,
+    answered,
+    code,
+    disagree,
+    given_by,
+    of_other_things,
+    overdrawn,
+    same_cause,
+)
+from tests.kube.differing.outcome import EXTENDED, Outcome, allocated, made_for, notes, owner, results, whole
+from tests.kube.differing.worlds import NAMESPACE, PRIVILEGED, World
+from tests.kube.flows import FEATURES, prepared
+from tests.kube.ours import at_work
+
+THEIRS: Final = "default-scheduler"
+OURS: Final = "allotment"
+_KINDS: Final = {one.kind: one for one in (NODES, SLICES, DEVICE_CLASSES, TAINT_RULES, CLAIMS, CLAIM_TEMPLATES, PODS)}
+#: Of what a world leaves behind, in the order in which it goes.
+_ORDER: Final = (PODS, CLAIMS, CLAIM_TEMPLATES, TAINT_RULES, SLICES, DEVICE_CLASSES, NODES)
+_ADMIN: Final = {"resource.kubernetes.io/admin-access": "true"}
+#: Seconds for a scheduler to say something, and for what it said at first to be put right when the other disagrees: it
+#: may have been told of a device after the pod, and tries again after a while.
+_PATIENCE: Final = 15.0
+_AGAIN: Final = 2.5
+#: kube-scheduler gives up a search after ten seconds; where it has to look for long, ours need not.
+_LONG: Final = "timed out trying to allocate devices"
+
+
+class Stuck(Exception):
+    """What a pod had is not given back."""
+
+
+class Place:
+    """The cluster that is used by one world after the other."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.counts: Counter[str] = Counter()
+
+    async def begin(self) -> None:
+        """The namespaces, with their accounts."""
+        for name, labels in ((NAMESPACE, {}), (PRIVILEGED, _ADMIN)):
+            await self.client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+            async with asyncio.timeout(_PATIENCE):
+                while not await self._there(SERVICE_ACCOUNTS, "default", name):
+                    await asyncio.sleep(0.02)
+
+    async def played(self, world: World) -> list[Difference]:
+        """All differences in one world, which is gone afterwards."""
+        self.counts["worlds"] += 1
+        try:
+            await self._set_up(world.cluster)
+            specs = [pod["spec"] for pod in world.pods]
+            again = [spec in specs[:number] for number, spec in enumerate(specs)]
+            found = [one for pod, equal in zip(world.pods, again, strict=True) for one in await self._pod(pod, equal)]
+            return [*found, *await self._given_twice()]
+        except Stuck as error:
+            return [Difference("left behind", "", str(error))]
+        finally:
+            await self.clear()
+
+    async def _set_up(self, cluster: Sequence[Tree]) -> None:
+        for kinds in (
+            ("Node", "DeviceClass", "DeviceTaintRule"),
+            ("ResourceSlice",),
+            ("ResourceClaim", "ResourceClaimTemplate"),
+        ):
+            await asyncio.gather(*(self._create(tree) for tree in cluster if tree["kind"] in kinds))
+        await asyncio.sleep(0.02)
+
+    async def _create(self, tree: Tree) -> None:
+        kind = _KINDS[tree["kind"]]
+        try:
+            await self.client.create(kind, tree, tree["metadata"].get("namespace", ""))
+        except StatusError as error:
+            self.counts[f"refused: {tree['kind']}: {error}"[:240]] += 1
+            return
+        if kind == NODES:  # admission holds every new node back until somebody has seen it ready
+            await self.client.patch(
+                NODES, tree["metadata"]["name"], {"spec": {"taints": tree["spec"]["taints"] or None}}
+            )
+
+    # --- one pod -----------------------------------------------------------------------------------------------------
+
+    async def _pod(self, pod: Tree, again: bool) -> list[Difference]:
+        before = await self._state()
+        names = {one["metadata"]["name"] for one in before if one["kind"].startswith("ResourceClaim")}
+        wanted = [
+            e.get("resourceClaimName") or e.get("resourceClaimTemplateName") for e in pod["spec"]["resourceClaims"]
+        ]
+        if not names.issuperset(wanted):
+            return []  # the API server did not want them
+        first, second = (THEIRS, OURS) if pod["metadata"]["labels"]["stays"] == "ours" else (OURS, THEIRS)
+        found = {first: await self._tried(pod, first, before)}
+        await self._undone(pod, before)
+        found[second] = await self._tried(pod, second, before)
+        theirs, ours = found[THEIRS], found[OURS]
+        self.counts["pods"] += 1
+        self.counts["bound" if theirs.node else theirs.reason or "silent"] += 1
+        if _LONG in theirs.message or not (theirs.node or theirs.reason):
+            self.counts["kube-scheduler searches for too long"] += 1
+            return []
+        # A scheduler that had not heard of everything comes to its senses.
+        if disagree(theirs, ours) and not found[second].node:
+            found[second] = await self._again(pod, before, found[second])
+        if disagree(found[THEIRS], found[OURS]) and not found[first].node:
+            await self._undone(pod, before)
+            found[first] = await self._again(pod, before, await self._tried(pod, first, before))
+            if found[first].node:
+                await self._undone(pod, before)
+                found[second] = await self._tried(pod, second, before)
+        if not found[second].node:  # else what comes may help it, and it would be in the way
+            await self._undone(pod, before)
+        theirs, ours = found[THEIRS], found[OURS]
+        name = pod["metadata"]["name"]
+        differences = [Difference(kind, name, told) for kind, told in self._compared(theirs, ours, again)]
+        differences += [Difference(kind, name, told) for kind, told in self._explained(pod, before, theirs)]
+        return differences
+
+    def _compared(self, theirs: Outcome, ours: Outcome, again: bool) -> Iterator[tuple[str, str]]:
+        both = f"kube-scheduler: {theirs.shown()}\n    ours:           {ours.shown()}"
+        if bool(theirs.node) != bool(ours.node):
+            yield ("kube-scheduler alone binds" if theirs.node else "ours alone binds"), both
+        elif theirs.node:
+            if theirs.node == ours.node:
+                self.counts["same node"] += 1
+                self.counts["same devices"] += theirs.given == ours.given
+                if theirs.given != ours.given:
+                    yield "other devices", both
+                elif theirs.whole != ours.whole:
+                    yield "other allocation", f"{theirs.whole}\n    {ours.whole}"
+        elif theirs.reason != ours.reason:
+            yield "other reason", both
+        elif theirs.sentence != ours.sentence:
+            if again:  # ours says to equal pods what it found for the first of them, while nothing helps them
+                self.counts["sentence of an equal pod"] += 1
+            elif theirs.reason == "SchedulerError":  # which of several errors is told is a matter of chance
+                self.counts["other error"] += 1
+            else:
+                yield "other sentence", both
+        else:
+            self.counts["same sentence"] += 1
+
+    def _explained(self, pod: Tree, before: Sequence[Tree], theirs: Outcome) -> Iterator[tuple[str, str]]:
+        answer = answered(pod, before, theirs.node)
+        devices = f"{answer.node}: {given_by(answer)}"
+        if theirs.node:
+            if not answer.fits:
+                yield "explain refuses", f"{theirs.shown()}\n    explain: {code(answer)}"
+            elif theirs.given != given_by(answer):
+                yield "explain gives others", f"{theirs.shown()}\n    explain: {devices}"
+            return
+        if answer.fits and not of_other_things(theirs.sentence):
+            yield "explain finds a place", f"{theirs.shown()}\n    explain: {devices}"
+        elif not answer.fits:
+            self.counts[f"cause {code(answer).partition(':')[0]}"] += 1
+            if not same_cause(code(answer), theirs):
+                yield "other cause", f"{theirs.shown()}\n    explain: {code(answer)}"
+
+    async def _tried(self, pod: Tree, by: str, before: Sequence[Tree]) -> Outcome:
+        """What a scheduler makes of a pod."""
+        tree = copy.deepcopy(pod)
+        tree["spec"]["schedulerName"] = by
+        await self.client.create(PODS, tree, pod["metadata"]["namespace"])
+        return await self._settled(
+            pod, before, _PATIENCE, lambda made: bool(made["spec"].get("nodeName") or condition(made))
+        )
+
+    async def _again(self, pod: Tree, before: Sequence[Tree], found: Outcome) -> Outcome:
+        """What becomes of a pod that waits, in a while."""
+
+        def other(made: Tree) -> bool:
+            return bool(made["spec"].get("nodeName")) or condition(made).get("message", "") != found.message
+
+        self.counts["waited again"] += 1
+        return await self._settled(pod, before, _AGAIN, other)
+
+    async def _settled(
+        self, pod: Tree, before: Sequence[Tree], patience: float, done: Callable[[Tree], bool]
+    ) -> Outcome:
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        made: Tree = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not done(made := await self.client.get(PODS, name, namespace)):
+                    await asyncio.sleep(0.01)
+        told = condition(made)
+        if not made["spec"].get("nodeName"):
+            return Outcome(reason=told.get("reason", ""), message=told.get("message", ""))
+        claims = {tree["metadata"]["name"]: tree for tree in (await self.client.list(CLAIMS, namespace)).items}
+        had = {tree["metadata"]["name"] for tree in before if allocated(tree)}
+        names = [one.get("resourceClaimName") or made_for(made, one["name"]) for one in pod["spec"]["resourceClaims"]]
+        new = [claims[one] for one in names if one not in had]
+        new += [one for one in claims.values() if EXTENDED in notes(one) and owner(one) == name]
+        return Outcome(made["spec"]["nodeName"], tuple(map(results, new)), whole(new, made))
+
+    async def _undone(self, pod: Tree, before: Sequence[Tree]) -> None:
+        """As it was before the pod: claims of its own are gone, others are free again."""
+        metadata = pod["metadata"]
+        await self._gone(PODS, metadata)
+        names = {tree["metadata"]["name"]: allocated(tree) for tree in before if tree["kind"] == "ResourceClaim"}
+        latest = time.monotonic() + _PATIENCE
+        while True:
+            claims = (await self.client.list(CLAIMS, metadata["namespace"])).items
+            new = [tree for tree in claims if tree["metadata"]["name"] not in names]
+            other = [tree for tree in claims if allocated(tree) != names.get(tree["metadata"]["name"], False)]
+            if not new and not other:
+                break
+            if time.monotonic() > latest:
+                raise Stuck(f"{metadata['name']}: {', '.join(tree['metadata']['name'] for tree in [*new, *other])}")
+            for tree in new:
+                await self._gone(CLAIMS, tree["metadata"])
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)
+
+    async def _state(self) -> list[Tree]:
+        """Everything that decides over pods."""
+        kinds = (NODES, SLICES, DEVICE_CLASSES, TAINT_RULES, CLAIMS, CLAIM_TEMPLATES, NAMESPACES)
+        listed = await asyncio.gather(*(self.client.list(kind) for kind in kinds))
+        return [
+            {**tree, "kind": kind.kind, "apiVersion": f"{kind.group}/{kind.version}".lstrip("/")}
+            for kind, listing in zip(kinds, listed, strict=True)
+            for tree in listing.items
+        ]
+
+    async def _given_twice(self) -> list[Difference]:
+        """What is wrong with all that has been given in the end."""
+        return [Difference("given twice", "", told) for told in overdrawn(read(await self._state()).values)]
+
+    # --- the end of a world ------------------------------------------------------------------------------------------
+
+    async def clear(self) -> None:
+        """Nothing is left but the namespaces."""
+        for kind in _ORDER:
+            async with asyncio.timeout(_PATIENCE * 2):
+                while left := (await self.client.list(kind)).items:
+                    await asyncio.gather(*(self._gone(kind, tree["metadata"]) for tree in left))
+
+    async def _gone(self, kind: Resource, metadata: Tree) -> None:
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        with suppress(StatusError):
+            await self.client.delete(kind, name, namespace, grace_seconds=0)
+            if metadata.get("finalizers"):  # nobody uses it, and whoever would free it may need a moment to see that
+                await self.client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
+
+    async def _there(self, kind: Resource, name: str, namespace: str) -> bool:
+        with suppress(StatusError):
+            await self.client.get(kind, name, namespace)
+            return True
+        return False
+
+
+def cluster(paths: dict[str, str]) -> AbstractContextManager[ApiServer]:
+    """Kubernetes, where pods stay that tolerate too little: kube-scheduler may place them all the same."""
+    return prepared(paths, theirs=True, without=["device-taint-eviction-controller"])
+
+
+@asynccontextmanager
+async def place_on(running: ApiServer) -> AsyncIterator[Place]:
+    """The cluster with both schedulers."""
+    ours = {"scheduler": scheduler(Options(FEATURES, name=OURS, settle=0.0))}
+    async with at_work(running, ours) as client:
+        place = Place(client)
+        await place.begin()
+        yield place
