@@ -3,49 +3,47 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bench.processes import Ended, processes
+from tests.waiting import wait_until
 
+#: Its program holds a connection for as long as it lives: whoever accepts it needs no process's number, and no clock.
 PARENT = """
 import sys, time
 from bench.processes import processes
 with processes("parent-") as running:
-    process = running.start("sleeper", ["sleep", "100"])
-    print(process.pid, running.folder, flush=True)
+    held = "import socket, time; held = socket.create_connection(('127.0.0.1', %s)); time.sleep(100)" % sys.argv[1]
+    running.start("sleeper", [sys.executable, "-c", held])
+    print(running.folder, flush=True)
     time.sleep(100)
 """
 
 
-def _is_there(number: int) -> bool:
-    try:
-        return "sleep" in Path(f"/proc/{number}/cmdline").read_text()
-    except OSError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_whoever_started_them_dies_and_they_do(how: signal.Signals) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        cwd=Path(__file__).parents[2],
+    with socket.create_server(("127.0.0.1", 0)) as server, subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(server.getsockname()[1])],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=Path(__file__).parents[2],
     ) as parent:  # fmt: skip
-        assert parent.stdout is not None
-        number, folder = parent.stdout.readline().split()
-        assert _is_there(int(number))
-        parent.send_signal(how)
-        parent.wait(10)
-    deadline = time.monotonic() + 10
-    while (_is_there(int(number)) or Path(folder).exists()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _is_there(int(number))
-    assert not Path(folder).exists()
+        try:
+            server.settimeout(30)
+            sleeper, _ = server.accept()
+            assert parent.stdout is not None
+            folder = Path(parent.stdout.readline().strip())
+            assert folder.is_dir()
+            parent.send_signal(how)
+            with sleeper:
+                sleeper.settimeout(30)
+                assert sleeper.recv(1) == b"", "it ended"
+            wait_until(lambda: not folder.exists(), "the folder is gone")
+        finally:
+            parent.kill()
 
 
 def test_they_end_with_the_context() -> None:
