@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,6 +15,8 @@ from allotment.cluster.resources import CRON_JOBS, JOBS
 from allotment.control.cron_jobs import cron_jobs
 from allotment.control.schedules import ScheduleError, parse
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.control.world import World, world
 
 START = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -70,7 +71,7 @@ def test_the_next_moment_fits_the_fields_and_is_within_a_day(minute: int, hour: 
 
 def cron_job(minutes_ago: float = 3, **spec: Any) -> Tree:
     template: Tree = {"spec": {"template": {"spec": {"containers": []}}}}
-    created = stamp(datetime.now(UTC) - timedelta(minutes=minutes_ago))
+    created = stamp(IdleClock().moment() - timedelta(minutes=minutes_ago))
     return {
         "metadata": {"name": "c", "creationTimestamp": created},
         "spec": {"schedule": "* * * * *", "jobTemplate": template, **spec},
@@ -80,7 +81,7 @@ def cron_job(minutes_ago: float = 3, **spec: Any) -> Tree:
 
 def ended(here: World, name: str, type: str = "Complete") -> None:
     conditions = [{"type": type, "status": "True"}]
-    here.change(JOBS, name, status={"conditions": conditions, "completionTime": stamp(datetime.now(UTC))})
+    here.change(JOBS, name, status={"conditions": conditions, "completionTime": stamp(IdleClock().moment())})
 
 
 def test_of_the_times_that_were_missed_the_last_is_made_good() -> None:
@@ -100,7 +101,7 @@ def test_of_the_times_that_were_missed_the_last_is_made_good() -> None:
             await here.until(lambda: "active" not in here.get(CRON_JOBS, "c")["status"])
             assert "lastSuccessfulTime" in here.get(CRON_JOBS, "c")["status"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_suspended_one_and_a_new_one_start_nothing() -> None:
@@ -112,7 +113,7 @@ def test_a_suspended_one_and_a_new_one_start_nothing() -> None:
             await here.settled()
             assert here.all(JOBS) == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_while_one_runs_forbid_waits_and_replace_begins_anew() -> None:
@@ -130,7 +131,7 @@ def test_while_one_runs_forbid_waits_and_replace_begins_anew() -> None:
             here.change(CRON_JOBS, "c", spec={**tree["spec"], "suspend": False, "concurrencyPolicy": "Replace"})
             await here.until(lambda: here.names(JOBS) and "old" not in here.names(JOBS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_only_the_newest_ends_are_kept() -> None:
@@ -146,7 +147,7 @@ def test_only_the_newest_ends_are_kept() -> None:
                 ended(here, f"j{number}", "Failed" if number == 3 else "Complete")
             await here.until(lambda: here.names(JOBS) == ["j1", "j2"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_schedule_that_cannot_be_read_is_told() -> None:
@@ -155,4 +156,4 @@ def test_a_schedule_that_cannot_be_read_is_told() -> None:
             here.put(CRON_JOBS, cron_job(schedule="often"))
             await here.until(lambda: here.events("UnparseableSchedule"))
 
-    asyncio.run(story())
+    idle.run(story())

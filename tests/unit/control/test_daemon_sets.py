@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.control.daemon_sets import daemon_sets
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, kubelet, world
 
 
@@ -59,7 +59,7 @@ def test_each_node_that_fits_gets_one_pod_as_nodes_come_and_go() -> None:
             await here.until(lambda: status(here).get("numberAvailable") == 1)
             assert status(here)["desiredNumberScheduled"] == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_taints_keep_daemons_away_and_only_no_execute_drives_them_out() -> None:
@@ -76,7 +76,7 @@ def test_taints_keep_daemons_away_and_only_no_execute_drives_them_out() -> None:
             here.put(NODES, node("n1", {"key": "k", "effect": "NoExecute"}))
             await here.until(lambda: nodes(here) == ["n3"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_update_replaces_one_pod_at_a_time() -> None:
@@ -98,7 +98,7 @@ def test_an_update_replaces_one_pod_at_a_time() -> None:
                         fewest = min(fewest, len(alive))
             assert fewest == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_update_with_surge_never_leaves_a_node_without() -> None:
@@ -118,7 +118,7 @@ def test_an_update_with_surge_never_leaves_a_node_without() -> None:
             ]
             assert min(available[available.index(3) :]) == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_on_delete_waits_for_somebody_to_delete() -> None:
@@ -133,4 +133,4 @@ def test_on_delete_waits_for_somebody_to_delete() -> None:
             here.remove(PODS, here.names(PODS)[0])
             await here.until(lambda: images(here) == {"two"})
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from allotment.control.deployments import REVISION, deployments
 from allotment.control.replica_sets import replica_sets
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, kubelet, world
 
 
@@ -58,7 +58,7 @@ def test_a_deployment_makes_a_replica_set_that_makes_pods() -> None:
             await here.until(lambda: here.events("ScalingReplicaSet"))
             assert here.events("ScalingReplicaSet") == [f"Scaled up replica set web-{digest} from 0 to 3"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_update_rolls_and_an_undo_takes_the_old_replica_set_again() -> None:
@@ -82,7 +82,7 @@ def test_an_update_rolls_and_an_undo_takes_the_old_replica_set_again() -> None:
             assert revisions == {"2", "3"}
             assert here.get(DEPLOYMENTS, "web")["metadata"]["annotations"][REVISION] == "3"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_update_that_does_not_start_stops_and_is_late_at_last() -> None:
@@ -98,7 +98,7 @@ def test_an_update_that_does_not_start_stops_and_is_late_at_last() -> None:
             assert sorted(images(here)) == ["one"] * 3 + ["two"] * 2
             assert conditions(here)["Available"] == ("True", "MinimumReplicasAvailable")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_recreate_ends_the_old_before_the_new_begins() -> None:
@@ -116,7 +116,7 @@ def test_recreate_ends_the_old_before_the_new_begins() -> None:
                     (alive.discard if event.type == "DELETED" else alive.add)(key)
                     assert len({image for _, image in alive}) <= 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_paused_deployment_scales_but_does_not_roll() -> None:
@@ -131,7 +131,7 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
             here.change(DEPLOYMENTS, "web", spec=spec(image="two", replicas=5))
             await here.until(lambda: done(here) and set(images(here)) == {"two"})
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_scaling_up_and_down_keeps_one_replica_set() -> None:
@@ -143,7 +143,7 @@ def test_scaling_up_and_down_keeps_one_replica_set() -> None:
                 await here.until(lambda: done(here))
             assert len(here.all(REPLICA_SETS)) == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_old_replica_sets_are_forgotten_beyond_the_limit() -> None:
@@ -156,7 +156,7 @@ def test_old_replica_sets_are_forgotten_beyond_the_limit() -> None:
             await here.until(lambda: done(here) and len(here.all(REPLICA_SETS)) == 2)
             assert {tree["metadata"]["annotations"][REVISION] for tree in here.all(REPLICA_SETS)} == {"3", "4"}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_history_is_kept_while_an_update_is_under_way() -> None:
@@ -174,7 +174,7 @@ def test_history_is_kept_while_an_update_is_under_way() -> None:
             here.change(DEPLOYMENTS, "web", spec=spec(image="3", revisionHistoryLimit=0))
             await here.until(lambda: done(here) and len(here.all(REPLICA_SETS)) == 1)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_late_update_stays_late_when_it_is_paused() -> None:
@@ -187,7 +187,7 @@ def test_a_late_update_stays_late_when_it_is_paused() -> None:
             await here.until(lambda: here.get(DEPLOYMENTS, "web")["status"]["observedGeneration"] == 2)
             assert conditions(here)["Progressing"] == ("False", "ProgressDeadlineExceeded")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_scaling_does_not_begin_an_update() -> None:
@@ -207,4 +207,4 @@ def test_scaling_does_not_begin_an_update() -> None:
             first = reasons.index("NewReplicaSetAvailable")
             assert set(reasons[first:]) == {"NewReplicaSetAvailable"}
 
-    asyncio.run(story())
+    idle.run(story())

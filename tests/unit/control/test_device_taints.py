@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.device_taints import device_taints
 from allotment.model.features import Features
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.control.world import World, pod, world
 
 TAINTS = device_taints(Features("1.36"))
@@ -18,7 +18,7 @@ MARKED = "Marking for deletion"
 
 
 def rule(effect: str = "NoExecute", **selector: str) -> Tree:
-    taint = {"key": "example.com/unhealthy", "effect": effect, "timeAdded": Clock().now()}
+    taint = {"key": "example.com/unhealthy", "effect": effect, "timeAdded": IdleClock().now()}
     return {
         "metadata": {"name": "bad", "generation": 1},
         "spec": {"deviceSelector": selector or {"driver": DRIVER}, "taint": taint},
@@ -70,7 +70,7 @@ def test_a_rule_evicts_from_the_devices_it_selects_and_says_so() -> None:
             await here.until(lambda: told(here)[1] == "Completed")
             assert told(here)[2] == "1 pod evicted since starting the controller."
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_taint_in_a_slice_evicts() -> None:
@@ -85,7 +85,7 @@ def test_a_taint_in_a_slice_evicts() -> None:
             here.put(SLICES, slice_of({"key": "k", "effect": "NoExecute"}))
             await here.until(lambda: not here.names(PODS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
@@ -101,7 +101,7 @@ def test_a_toleration_keeps_a_pod_for_good_or_for_its_seconds() -> None:
             assert told(here)[2].split(" in ")[1].startswith("1 namespace.")
             await here.until(lambda: here.names(PODS) == ["stays"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_taint_that_goes_in_time_cancels() -> None:
@@ -114,7 +114,7 @@ def test_a_taint_that_goes_in_time_cancels() -> None:
             await here.until(lambda: here.events("DeviceTaintManagerEviction") == ["Cancelling deletion"])
             assert here.names(PODS) == ["a"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_effect_none_only_reports() -> None:
@@ -132,7 +132,7 @@ def test_effect_none_only_reports() -> None:
             )
             assert here.names(PODS) == ["a"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_other_effects_evict_nobody() -> None:
@@ -144,4 +144,4 @@ def test_other_effects_evict_nobody() -> None:
             assert told(here)[2] == "Eviction only happens for the NoExecute effect."
             assert here.names(PODS) == ["a"]
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.resources import DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from allotment.control.disruption import disruption
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 
@@ -48,7 +48,7 @@ def test_min_available_counts_pods() -> None:
             [condition] = here.get(DISRUPTION_BUDGETS, "b")["status"]["conditions"]
             assert (condition["status"], condition["reason"]) == ("False", "InsufficientPods")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_max_unavailable_counts_what_controllers_want() -> None:
@@ -59,7 +59,7 @@ def test_max_unavailable_counts_what_controllers_want() -> None:
             here.put(DISRUPTION_BUDGETS, budget(maxUnavailable="30%"))
             await here.until(lambda: told(here) == (10, 7, 8, 1))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_whose_eviction_was_granted_is_no_longer_counted() -> None:
@@ -74,4 +74,4 @@ def test_a_pod_whose_eviction_was_granted_is_no_longer_counted() -> None:
             await here.until(lambda: told(here) == (3, 1, 2, 1))
             assert list(here.get(DISRUPTION_BUDGETS, "b")["status"]["disruptedPods"]) == ["p0"]
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from allotment.control.endpoints import endpoints
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 
@@ -54,7 +54,7 @@ def test_a_service_leads_to_its_pods_as_they_come_get_ready_and_go() -> None:
             here.remove(PODS, "a")
             await here.until(lambda: addresses(here) == {"10.0.0.2": True})
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_with_other_numbers_for_a_port_stand_in_slices_of_their_own() -> None:
@@ -66,7 +66,7 @@ def test_pods_with_other_numbers_for_a_port_stand_in_slices_of_their_own() -> No
             await here.until(lambda: len(addresses(here)) == 2)
             assert sorted(one["ports"][0]["port"] for one in here.all(ENDPOINT_SLICES)) == [8080, 9090]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_many_pods_fill_several_slices() -> None:
@@ -78,7 +78,7 @@ def test_many_pods_fill_several_slices() -> None:
             await here.until(lambda: len(addresses(here)) == 250)
             assert sorted(len(one["endpoints"]) for one in here.all(ENDPOINT_SLICES)) == [50, 100, 100]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_endpoints_go_with_their_service() -> None:
@@ -89,7 +89,7 @@ def test_endpoints_go_with_their_service() -> None:
             here.remove(SERVICES, "web")
             await here.until(lambda: here.names(ENDPOINTS) == [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_endpoints_say_what_time_they_changed_for() -> None:
@@ -111,7 +111,7 @@ def test_endpoints_say_what_time_they_changed_for() -> None:
             await here.until(lambda: bool(here.get(ENDPOINTS, "web").get("subsets")))
             assert here.get(ENDPOINTS, "web")["metadata"]["annotations"] == {word: "2026-05-06T07:08:09Z"}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_service_without_a_selector_is_left_to_others() -> None:
@@ -122,4 +122,4 @@ def test_a_service_without_a_selector_is_left_to_others() -> None:
             await here.settled()
             assert here.all(ENDPOINT_SLICES) == []
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, PODS, REPLICA_SETS, SECRETS
 from allotment.control.garbage import garbage
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import NAMESPACE, World, world
 
 
@@ -38,7 +38,7 @@ def test_dependents_follow_their_owner_down_the_whole_tree() -> None:
             await delete(here, CONFIG_MAPS, "top")
             await here.until(lambda: here.names(PODS) == ["other"] and not here.all(REPLICA_SETS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_object_with_another_owner_stays_and_forgets_the_one_that_went() -> None:
@@ -51,7 +51,7 @@ def test_an_object_with_another_owner_stays_and_forgets_the_one_that_went() -> N
             await here.until(lambda: len(here.get(PODS, "p")["metadata"]["ownerReferences"]) == 1)
             assert here.get(PODS, "p")["metadata"]["ownerReferences"][0]["name"] == "second"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_owner_that_was_never_there_or_has_another_uid_counts_as_gone() -> None:
@@ -63,7 +63,7 @@ def test_an_owner_that_was_never_there_or_has_another_uid_counts_as_gone() -> No
             here.put(PODS, owned("b", owner))
             await here.until(lambda: here.names(PODS) == ["b"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_owner_of_an_unknown_kind_is_left_alone() -> None:
@@ -74,7 +74,7 @@ def test_an_owner_of_an_unknown_kind_is_left_alone() -> None:
             await here.settled()
             assert here.names(PODS) == ["a"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_in_the_foreground_the_owner_goes_last() -> None:
@@ -93,7 +93,7 @@ def test_in_the_foreground_the_owner_goes_last() -> None:
             await here.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
             await here.until(lambda: not here.all(REPLICA_SETS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_orphans_stay_without_their_owner() -> None:
@@ -107,7 +107,7 @@ def test_orphans_stay_without_their_owner() -> None:
             await here.settled()
             assert "ownerReferences" not in here.get(PODS, "p")["metadata"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def things_stored_in(stored: str) -> Tree:
@@ -132,7 +132,7 @@ def test_kinds_that_users_define_are_collected_in_a_new_version_too() -> None:
             here.put(SECRETS, owned("s", gone))
             await here.until(lambda: not here.all(SECRETS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_kinds_that_users_define_are_collected_too() -> None:
@@ -150,4 +150,4 @@ def test_kinds_that_users_define_are_collected_too() -> None:
             await delete(here, CONFIG_MAPS, "above")
             await here.until(lambda: not here.all(SECRETS) and not here.all(things))
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from hypothesis import given
@@ -13,6 +12,7 @@ from allotment.control.job_indexes import format_indexes, parse_indexes
 from allotment.control.job_retries import FAILURES, INDEX
 from allotment.control.jobs import TRACKING, jobs
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, world
 
 
@@ -73,7 +73,7 @@ def test_a_job_is_complete_when_enough_pods_succeeded() -> None:
             assert len(here.all(PODS)) == 5
             assert not any(tree["metadata"].get("finalizers") for tree in here.all(PODS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_that_are_deleted_after_they_ended_are_counted_all_the_same() -> None:
@@ -88,7 +88,7 @@ def test_pods_that_are_deleted_after_they_ended_are_counted_all_the_same() -> No
             assert status(here)["succeeded"] == 3
             await here.until(lambda: not here.all(PODS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_too_many_failures_end_it_and_new_pods_wait_in_between() -> None:
@@ -101,7 +101,7 @@ def test_too_many_failures_end_it_and_new_pods_wait_in_between() -> None:
             assert status(here)["failed"] == 3
             await here.until(lambda: here.events("BackoffLimitExceeded"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_indexed_job_runs_each_index_once() -> None:
@@ -120,7 +120,7 @@ def test_an_indexed_job_runs_each_index_once() -> None:
             assert status(here)["completedIndexes"] == "0-3"
             assert sorted(tree["metadata"]["annotations"][INDEX] for tree in here.all(PODS)) == ["0", "1", "2", "3"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> None:
@@ -141,7 +141,7 @@ def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> Non
             assert (status(here)["completedIndexes"], status(here)["failedIndexes"]) == ("0,2", "1")
             assert (status(here)["succeeded"], status(here)["failed"]) == (2, 2)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_too_many_failed_indexes_end_a_job_at_once() -> None:
@@ -155,7 +155,7 @@ def test_too_many_failed_indexes_end_a_job_at_once() -> None:
             await here.until(lambda: conditions(here).get("FailureTarget") == "MaxFailedIndexesExceeded")
             assert status(here)["failedIndexes"] in ("0", "1")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
@@ -173,7 +173,7 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
             await here.until(lambda: "Suspended" in conditions(here))
             assert "failed" not in status(here), "what is withdrawn has not failed"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_that_are_not_wanted_any_more_have_not_failed() -> None:
@@ -185,7 +185,7 @@ def test_pods_that_are_not_wanted_any_more_have_not_failed() -> None:
             await here.until(lambda: len(active(here)) == 1 and status(here).get("active") == 1)
             assert "failed" not in status(here)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_deadline_ends_what_runs() -> None:
@@ -196,7 +196,7 @@ def test_a_deadline_ends_what_runs() -> None:
             await here.until(lambda: conditions(here).get("Failed") == "DeadlineExceeded")
             assert active(here) == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_failure_policy_may_end_the_job_or_not_count() -> None:
@@ -212,7 +212,7 @@ def test_a_failure_policy_may_end_the_job_or_not_count() -> None:
             await run_all(here, 1, "Failed", 42)
             await here.until(lambda: conditions(here).get("Failed") == "PodFailurePolicy")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_finished_job_goes_after_its_time() -> None:
@@ -223,7 +223,7 @@ def test_a_finished_job_goes_after_its_time() -> None:
             await here.until(lambda: "Complete" in conditions(here))
             await here.until(lambda: here.get(JOBS, "j")["metadata"].get("deletionTimestamp"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @given(st.sets(st.integers(0, 40)))

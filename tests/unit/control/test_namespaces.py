@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, EVENTS, NAMESPACES, PODS
 from allotment.control.namespaces import namespaces
+from tests.unit.cluster import idle
 from tests.unit.control.world import NAMESPACE, World, pod, world
 
 
@@ -28,7 +27,7 @@ def test_all_that_is_in_it_goes_and_then_its_finalizer() -> None:
             assert here.names(PODS) == ["q"]
             assert not here.all(CONFIG_MAPS) + here.all(CLAIMS) + here.all(EVENTS)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_is_held_holds_it_and_is_told() -> None:
@@ -47,7 +46,7 @@ def test_what_is_held_holds_it_and_is_told() -> None:
             await here.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
             await here.until(lambda: not here.all(NAMESPACES))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_new_one_of_its_name_is_left_alone() -> None:
@@ -69,4 +68,4 @@ def test_a_new_one_of_its_name_is_left_alone() -> None:
             assert here.names(CONFIG_MAPS) == ["kept"]
             assert here.get(NAMESPACES, NAMESPACE)["spec"]["finalizers"] == ["kubernetes"]
 
-    asyncio.run(story())
+    idle.run(story())

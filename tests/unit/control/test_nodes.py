@@ -9,6 +9,7 @@ from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.control.node_lifecycle import node_lifecycle
 from allotment.control.pod_garbage import pod_garbage
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -40,7 +41,7 @@ def test_the_taint_of_a_new_node_goes_when_it_is_ready_and_comes_back_when_it_is
             here.change(NODES, "n1", status={"conditions": [{"type": "Ready", "status": "False"}]})
             await here.until(lambda: (NOT_READY, "NoExecute") in taints(here))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_cordoned_and_pressed_nodes_are_tainted() -> None:
@@ -61,7 +62,7 @@ def test_cordoned_and_pressed_nodes_are_tainted() -> None:
             here.put(NODES, {**node("True"), "spec": {"taints": here.get(NODES, "n1")["spec"]["taints"]}})
             await here.until(lambda: taints(here) == set())
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_node_whose_lease_is_not_renewed_is_unknown_and_its_pods_are_not_ready() -> None:
@@ -76,7 +77,7 @@ def test_a_node_whose_lease_is_not_renewed_is_unknown_and_its_pods_are_not_ready
             # It tolerates nothing, so it has to leave at once.
             await here.until(lambda: here.names(PODS) == [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_node_without_a_lease_is_believed() -> None:
@@ -86,7 +87,7 @@ def test_a_node_without_a_lease_is_believed() -> None:
             await asyncio.sleep(0.2)
             assert here.get(NODES, "n1")["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_leave_a_tainted_node_as_far_as_they_do_not_tolerate_it() -> None:
@@ -105,7 +106,7 @@ def test_pods_leave_a_tainted_node_as_far_as_they_do_not_tolerate_it() -> None:
             here.put(NODES, node("True"))
             await here.until(lambda: "Cancelling deletion of Pod ns/later" in here.events("TaintManagerEviction"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_leaves_when_it_has_tolerated_a_taint_for_long_enough() -> None:
@@ -123,7 +124,7 @@ def test_a_pod_leaves_when_it_has_tolerated_a_taint_for_long_enough() -> None:
             assert here.names(PODS) == ["p", "q"]
             await here.until(lambda: here.names(PODS) == ["q"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_of_a_node_that_is_gone_are_failed_and_deleted() -> None:
@@ -140,7 +141,7 @@ def test_pods_of_a_node_that_is_gone_are_failed_and_deleted() -> None:
             assert last["p"]["phase"] == "Failed"
             assert last["p"]["conditions"][-1]["message"] == "PodGC: node no longer exists"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_deleted_before_it_had_a_node_does_not_wait_for_one() -> None:
@@ -150,4 +151,4 @@ def test_a_pod_deleted_before_it_had_a_node_does_not_wait_for_one() -> None:
             await here.client.delete(PODS, "p", "ns")
             await here.until(lambda: here.get(PODS, "p")["status"].get("phase") == "Failed")
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS, TAINT_RULES
@@ -13,6 +12,7 @@ from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 ON = Features("1.36", {pod_groups.GATE: True})
@@ -81,7 +81,7 @@ def test_a_group_has_one_claim_and_all_its_pods_are_told() -> None:
             assert claim["spec"] == SPEC
             assert told(here.get(POD_GROUPS, "g")) == [name]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_entry_that_differs_from_the_group_s_is_the_pod_s_own() -> None:
@@ -96,7 +96,7 @@ def test_an_entry_that_differs_from_the_group_s_is_the_pod_s_own() -> None:
             assert told(here.get(PODS, "a"))[0] == name
             assert len({*told(here.get(PODS, "a")), *told(here.get(PODS, "b"))}) == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_without_the_gate_every_pod_has_its_own() -> None:
@@ -111,7 +111,7 @@ def test_without_the_gate_every_pod_has_its_own() -> None:
             assert told(here.get(PODS, "a")) != told(here.get(PODS, "b"))
             assert not told(here.get(POD_GROUPS, "g"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_waits_for_its_group() -> None:
@@ -125,7 +125,7 @@ def test_a_pod_waits_for_its_group() -> None:
             await here.until(lambda: told(here.get(PODS, "a")))
             assert told(here.get(PODS, "a")) == told(here.get(POD_GROUPS, "g"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_template_that_a_group_lacks_is_told_and_waited_for() -> None:
@@ -138,7 +138,7 @@ def test_a_template_that_a_group_lacks_is_told_and_waited_for() -> None:
             here.put(CLAIM_TEMPLATES, TEMPLATE)
             await here.until(lambda: told(here.get(POD_GROUPS, "g")))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_that_was_lost_is_made_again_and_told_again() -> None:
@@ -151,7 +151,7 @@ def test_a_claim_that_was_lost_is_made_again_and_told_again() -> None:
             await here.until(lambda: told(here.get(PODS, "a")) not in ([name], []))
             assert told(here.get(PODS, "a")) == told(here.get(POD_GROUPS, "g")) == here.names(CLAIMS)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_pods() -> None:
@@ -168,7 +168,7 @@ def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_
             await here.until(lambda: not here.get(CLAIMS, name)["status"])
             await here.until(lambda: "finalizers" not in here.get(CLAIMS, name)["metadata"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_group_of_the_same_name_is_another_user() -> None:
@@ -180,7 +180,7 @@ def test_a_group_of_the_same_name_is_another_user() -> None:
             allocated(here, "shared", {**user, "uid": "of one that was"}, user)
             await here.until(lambda: here.get(CLAIMS, "shared")["status"]["reservedFor"] == [user])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_that_came_with_a_node_has_its_group_reserve() -> None:
@@ -197,7 +197,7 @@ def test_a_pod_that_came_with_a_node_has_its_group_reserve() -> None:
             await here.settled()
             assert reserved(here, name) == [("podgroups", "g")]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 # --- a group that is to go ------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_deleted_group_stays_until_its_last_pod_is_done() -> None:
             here.change(PODS, "b", status={"phase": "Succeeded"})
             await here.until(lambda: here.get(POD_GROUPS, "g")["metadata"]["finalizers"] == ["mine"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_group_that_nobody_deleted_keeps_its_finalizer() -> None:
@@ -232,7 +232,7 @@ def test_a_group_that_nobody_deleted_keeps_its_finalizer() -> None:
             await here.settled()
             assert here.get(POD_GROUPS, "g")["metadata"]["finalizers"] == [pod_groups.FINALIZER]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 # --- devices that are to be left ------------------------------------------------------------------------------------
@@ -256,4 +256,4 @@ def test_pods_of_a_group_that_use_a_tainted_device_go_and_others_of_the_group_st
             await here.settled()
             assert here.names(PODS) == ["elsewhere", "without"]
 
-    asyncio.run(story())
+    idle.run(story())

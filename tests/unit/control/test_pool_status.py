@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
 from allotment.control.pool_status import pool_status
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import world
 
 DRIVER = "gpu.example.com"
@@ -47,7 +46,7 @@ def test_pools_are_counted_and_incomplete_ones_are_told() -> None:
             [condition] = status["conditions"]
             assert condition["message"] == "Calculated status for 2 pools (1 incomplete)"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_answered_request_goes_after_an_hour() -> None:
@@ -56,4 +55,4 @@ def test_an_answered_request_goes_after_an_hour() -> None:
             here.put(POOL_STATUS_REQUESTS, {"metadata": {"name": "q"}, "spec": {"driver": DRIVER}})
             await here.until(lambda: not here.all(POOL_STATUS_REQUESTS))
 
-    asyncio.run(story())
+    idle.run(story())

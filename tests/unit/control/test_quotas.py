@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS
 from allotment.control.quotas import quotas
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 
@@ -35,7 +34,7 @@ def test_the_status_follows_what_is_there() -> None:
             here.remove(PODS, "a")
             await here.until(lambda: used(here)["cpu"] == "500m")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_claims_count_by_number_and_by_devices() -> None:
@@ -50,4 +49,4 @@ def test_claims_count_by_number_and_by_devices() -> None:
             await here.until(lambda: used(here).get(device_key) == "3")
             assert used(here)["count/resourceclaims.resource.k8s.io"] == "1"
 
-    asyncio.run(story())
+    idle.run(story())

@@ -8,6 +8,7 @@ from typing import Any
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from allotment.control.replica_sets import replica_sets, replication_controllers
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.control.world import World, pod, world
 
@@ -51,7 +52,7 @@ def test_pods_are_made_from_the_template_and_counted() -> None:
             }  # fmt: skip
             await here.until(lambda: len(here.events("SuccessfulCreate")) == 3)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_fails_or_vanishes_is_replaced() -> None:
@@ -66,7 +67,7 @@ def test_what_fails_or_vanishes_is_replaced() -> None:
             await here.settled()
             assert status(here)["replicas"] == 2
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_least_useful_pods_go_first() -> None:
@@ -81,7 +82,7 @@ def test_the_least_useful_pods_go_first() -> None:
             await here.until(lambda: status(here)["replicas"] == 1)
             assert status(here)["observedGeneration"] == 2
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_many_pods_come_and_go_quickly() -> None:
@@ -92,7 +93,7 @@ def test_many_pods_come_and_go_quickly() -> None:
             here.change(REPLICA_SETS, "web", spec=replica_set(0)["spec"])
             await here.until(lambda: not here.all(PODS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_fitting_orphans_are_adopted_and_others_let_go() -> None:
@@ -107,7 +108,7 @@ def test_fitting_orphans_are_adopted_and_others_let_go() -> None:
             await here.until(lambda: len(here.all(PODS)) == 2)
             assert here.get(PODS, "orphan")["metadata"]["ownerReferences"] == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_refusal_is_told_and_tried_again() -> None:
@@ -119,7 +120,7 @@ def test_a_refusal_is_told_and_tried_again() -> None:
             await here.until(lambda: here.events("FailedCreate") == ["Error creating: exceeded quota: q"])
             await here.until(lambda: len(here.all(PODS)) == 5 and "conditions" not in status(here))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_is_refused_for_good_is_not_tried_all_the_time() -> None:
@@ -131,7 +132,7 @@ def test_what_is_refused_for_good_is_not_tried_all_the_time() -> None:
             await asyncio.sleep(0.3)
             assert 1 < len(here.client.forbade) < 12
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_is_available_when_it_was_ready_long_enough() -> None:
@@ -142,7 +143,7 @@ def test_a_pod_is_available_when_it_was_ready_long_enough() -> None:
             ready(here, here.names(PODS)[0])
             await here.until(lambda: status(here).get("availableReplicas") == 1)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_replication_controller_selects_by_a_plain_map() -> None:
@@ -156,4 +157,4 @@ def test_a_replication_controller_selects_by_a_plain_map() -> None:
             await here.settled()
             assert len(here.all(PODS)) == 2
 
-    asyncio.run(story())
+    idle.run(story())

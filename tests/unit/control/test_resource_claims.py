@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from allotment.control.resource_claims import resource_claims
 from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, pod, world
 
 CLAIMS_OF_PODS = resource_claims(Features("1.36"))
@@ -71,7 +71,7 @@ def test_a_pod_with_a_template_gets_a_claim_of_its_own() -> None:
                 {"name": "g0", "resourceClaimName": metadata["name"]}
             ]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
@@ -88,7 +88,7 @@ def test_a_claim_whose_name_was_never_written_down_is_found_again() -> None:
             await here.settled()
             assert here.names(CLAIMS) == ["found"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_missing_template_is_told_and_waited_for() -> None:
@@ -101,7 +101,7 @@ def test_a_missing_template_is_told_and_waited_for() -> None:
             here.put(CLAIM_TEMPLATES, {**TEMPLATE, "metadata": {"name": "absent"}})
             await here.until(lambda: here.names(CLAIMS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_deleted_pod_frees_its_claim_in_one_write_lets_it_go_in_the_next_and_deletes_it() -> None:
@@ -117,7 +117,7 @@ def test_a_deleted_pod_frees_its_claim_in_one_write_lets_it_go_in_the_next_and_d
             ]
             assert seen[-3:] == [("MODIFIED", {}, [FINALIZER]), ("MODIFIED", {}, None), ("DELETED", {}, None)]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
@@ -129,7 +129,7 @@ def test_a_finished_pod_frees_and_deletes_its_claim_and_gets_no_other() -> None:
             await here.settled()
             assert here.names(CLAIMS) == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_bound_pod_on_its_way_out_keeps_its_claim() -> None:
@@ -140,7 +140,7 @@ def test_a_bound_pod_on_its_way_out_keeps_its_claim() -> None:
             await here.settled()
             assert here.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() -> None:
@@ -157,7 +157,7 @@ def test_of_two_pods_that_share_a_claim_the_last_frees_it_and_the_claim_stays() 
             await here.until(lambda: "finalizers" not in here.get(CLAIMS, "shared")["metadata"])
             assert here.get(CLAIMS, "shared")["status"] == {}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
@@ -172,7 +172,7 @@ def test_a_claim_deleted_in_use_goes_when_its_last_user_does() -> None:
             here.remove(PODS, "p")
             await here.until(lambda: not here.all(CLAIMS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_nothing() -> None:
@@ -188,7 +188,7 @@ def test_a_pod_that_came_with_a_node_reserves_what_is_allocated_and_allocates_no
             await here.settled()
             assert here.get(CLAIMS, "free")["status"] == {}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_users_that_are_no_pods_keep_a_claim() -> None:
@@ -199,7 +199,7 @@ def test_users_that_are_no_pods_keep_a_claim() -> None:
             await here.settled()
             assert here.get(CLAIMS, "c")["status"]["reservedFor"] == users
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
@@ -217,7 +217,7 @@ def test_a_pod_recreated_under_its_name_gets_a_fresh_claim() -> None:
                 )
             )
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> None:
@@ -234,7 +234,7 @@ def test_the_scheduler_s_claim_for_extended_resources_goes_with_its_pod() -> Non
             here.remove(PODS, "p")
             await here.until(lambda: not here.all(CLAIMS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def made_for(owner: Tree, name: str, **more: Any) -> Tree:
@@ -259,7 +259,7 @@ def test_of_two_claims_for_one_entry_the_one_that_the_pod_was_not_told_goes(capl
             await here.settled()
             assert sorted(here.names(CLAIMS)) == sorted(["in-use", told])
 
-    asyncio.run(story())
+    idle.run(story())
     (said,) = caplog.messages
     assert said.startswith("pod ns/p has two claims for g0: another controller makes claims, too")
 
@@ -278,7 +278,7 @@ def test_a_claim_that_came_before_its_pod_was_told_another_goes_too() -> None:
             assert here.names(CLAIMS) == ["told"]
             assert here.get(PODS, "p")["status"]["resourceClaimStatuses"] == statuses
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_that_another_controller_told_over_ours_makes_ours_spare() -> None:
@@ -301,7 +301,7 @@ def test_a_claim_that_another_controller_told_over_ours_makes_ours_spare() -> No
             here.change(CLAIMS, "theirs")
             await here.until(lambda: here.names(CLAIMS) == ["theirs"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_what_another_controller_has_told_a_pod_is_not_told_anew(monkeypatch: py
             }
             assert names == {"theirs"}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_that_a_backup_brings_back_keeps_its_claim() -> None:
@@ -351,4 +351,4 @@ def test_a_pod_that_a_backup_brings_back_keeps_its_claim() -> None:
             await here.settled(0.3)
             assert here.get(CLAIMS, name)["status"]["allocation"] == ALLOCATION
 
-    asyncio.run(story())
+    idle.run(story())

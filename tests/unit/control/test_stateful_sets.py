@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Any
 
 from allotment.cluster.resources import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS
 from allotment.control.stateful_sets import stateful_sets
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.control.world import World, kubelet, pod, world
 
 
@@ -65,7 +65,7 @@ def test_pods_come_in_order_with_names_and_volumes_of_their_own() -> None:
             assert "Create Pod db-0 in StatefulSet db successful" in here.events("SuccessfulCreate")
             assert "Create Claim data-db-0 Pod db-0 in StatefulSet db success" in here.events("SuccessfulCreate")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_that_is_not_ready_holds_the_others_up() -> None:
@@ -77,7 +77,7 @@ def test_a_pod_that_is_not_ready_holds_the_others_up() -> None:
             await here.settled()
             assert here.names(PODS) == ["db-0"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_in_parallel_nobody_waits() -> None:
@@ -88,7 +88,7 @@ def test_in_parallel_nobody_waits() -> None:
             here.change(STATEFUL_SETS, "db", spec=spec(replicas=0, podManagementPolicy="Parallel"))
             await here.until(lambda: not here.all(PODS))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_highest_numbers_go_first() -> None:
@@ -100,7 +100,7 @@ def test_the_highest_numbers_go_first() -> None:
             await here.until(lambda: here.names(PODS) == ["db-0"])
             assert told(here, "DELETED") == ["db-2", "db-1"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
@@ -119,7 +119,7 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
             await here.until(lambda: status(here)["currentRevision"] == status(here)["updateRevision"])
             assert status(here)["updatedReplicas"] == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_set_made_anew_adopts_what_the_old_one_left() -> None:
@@ -143,7 +143,7 @@ def test_a_set_made_anew_adopts_what_the_old_one_left() -> None:
             here.remove(PODS, "db-0")
             await here.until(lambda: images(here) == ["one", "two"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_going_back_takes_the_old_revision_again() -> None:
@@ -160,7 +160,7 @@ def test_going_back_takes_the_old_revision_again() -> None:
             revisions = {tree["metadata"]["name"]: tree["revision"] for tree in here.all(CONTROLLER_REVISIONS)}
             assert revisions[first] == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_failed_pod_is_made_again_under_its_name() -> None:
@@ -172,7 +172,7 @@ def test_a_failed_pod_is_made_again_under_its_name() -> None:
             here.change(PODS, "db-0", status={"phase": "Failed"})
             await here.until(lambda: here.get(PODS, "db-0")["metadata"]["uid"] != before)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def owners(here: World, claim: str) -> list[str]:
@@ -201,7 +201,7 @@ def test_claims_go_with_the_set_or_with_pods_that_are_too_many_where_that_is_wan
             here.change(STATEFUL_SETS, "db", spec=spec(replicas=2, **fields))
             await here.until(lambda: not owners(here, "data-db-0") and not owners(here, "data-db-1"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_retention_policy_leaves_what_another_controls() -> None:
@@ -218,7 +218,7 @@ def test_the_retention_policy_leaves_what_another_controls() -> None:
             assert (owners(here, "data-db-0"), owners(here, "data-db-1")) == (["x"], ["db"])
             await here.until(lambda: here.events("ConflictingController"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_partition_counts_from_the_first_number() -> None:
@@ -233,7 +233,7 @@ def test_a_partition_counts_from_the_first_number() -> None:
             here.remove(PODS, "db-5")
             await here.until(lambda: images(here) == ["one", "two"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_of_surplus_pods_that_do_not_work_the_lowest_number_goes() -> None:
@@ -250,7 +250,7 @@ def test_of_surplus_pods_that_do_not_work_the_lowest_number_goes() -> None:
             here.change(PODS, "db-2", status=ready)
             await here.until(lambda: here.names(PODS) == ["db-0"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_only_pods_with_the_names_of_a_set_are_adopted() -> None:
@@ -263,4 +263,4 @@ def test_only_pods_with_the_names_of_a_set_are_adopted() -> None:
             assert here.get(PODS, "db-0")["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "db-0"
             assert "ownerReferences" not in here.get(PODS, "stranger")["metadata"]
 
-    asyncio.run(story())
+    idle.run(story())

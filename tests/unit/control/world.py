@@ -10,12 +10,12 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, follow, run
 from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
 from allotment.model.trees import Tree
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ class World:
 async def world(*programs: Program, speed: float = 1.0) -> AsyncIterator[World]:
     """A cluster in which programs run."""
     client = MemoryClient()
-    clock = Clock(speed)
+    clock = IdleClock(speed)
     random = Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
