@@ -14,16 +14,17 @@ import pytest
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Listing, Resource
-from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.item import Item, by_node
 from allotment.cluster.resources import PODS
 from allotment.model.core import Pod
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.waiting import until
 
-FAST = Clock(speed=200)
+FAST = IdleClock(speed=200)
 
 
 def pod(name: str, node: str = "", **metadata: object) -> Tree:
@@ -57,7 +58,7 @@ def test_a_cache_has_what_was_there_and_what_comes() -> None:
             client.remove(PODS, "ns", "a")
             await until(lambda: names(cache) == ["b"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_watch_that_ends_goes_on_without_another_list() -> None:
@@ -69,7 +70,7 @@ def test_a_watch_that_ends_goes_on_without_another_list() -> None:
             await until(lambda: names(cache) == ["a"])
             assert client.lists == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_after_410_the_difference_is_told() -> None:
@@ -92,7 +93,7 @@ def test_after_410_the_difference_is_told() -> None:
             assert len(told) == 2
             assert client.lists == 2
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
@@ -113,7 +114,7 @@ def test_a_watch_that_broke_goes_on_where_it_was_and_says_since_when() -> None:
             await until(lambda: names(cache) == ["a", "b", "c"])
             assert first < cache.since <= FAST.seconds()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
@@ -140,7 +141,7 @@ def test_a_cluster_that_was_restored_from_a_backup_is_read_anew() -> None:
             client.put(PODS, pod("next"))
             await until(lambda: "next" in names(cache))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be_read() -> None:
@@ -171,7 +172,7 @@ def test_a_restored_cluster_is_read_anew_however_far_it_has_come_until_it_can_be
             assert changed is not None
             assert changed.spec == {"nodeName": "old"}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_own_write_is_known_at_once_and_older_news_do_not_undo_it() -> None:
@@ -187,7 +188,7 @@ def test_an_own_write_is_known_at_once_and_older_news_do_not_undo_it() -> None:
             await until(lambda: len(cache) == 2)
             assert told == ["new", None]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
@@ -201,7 +202,7 @@ def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
             cache.noted(answer)
             assert names(cache) == ["b"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_went_and_came_again_under_its_name_is_told_as_two_changes() -> None:
@@ -223,7 +224,7 @@ def test_what_went_and_came_again_under_its_name_is_told_as_two_changes() -> Non
             await asyncio.sleep(0.01)
             assert told == [(first["metadata"]["uid"], ""), ("", second["metadata"]["uid"])]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_index_follows_its_objects() -> None:
@@ -242,7 +243,7 @@ def test_an_index_follows_its_objects() -> None:
             assert [item.name for item in index["n2"]] == ["b"]
             assert list(index) == ["n2"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_callback_that_fails_blinds_nobody() -> None:
@@ -259,7 +260,7 @@ def test_a_callback_that_fails_blinds_nobody() -> None:
             client.put(PODS, pod("a"))
             await until(lambda: seen)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
@@ -271,7 +272,7 @@ def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
             assert len(cache) == 0
             await until(lambda: len(cache) == 1)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known() -> None:
@@ -286,7 +287,7 @@ def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known
             assert sorted(names(cache)) == ["mine", "theirs"]
             await cache.reached(mine["metadata"]["resourceVersion"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -303,5 +304,5 @@ def test_that_a_server_is_gone_is_said_once_until_it_has_come_back(caplog: pytes
             client.put(PODS, pod("a"))
             await until(lambda: len(cache) == 1)
 
-    asyncio.run(story())
+    idle.run(story())
     assert [record.getMessage() for record in caplog.records] == ["pods: no route", "pods: gone again"]

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 
 from allotment.cluster.caches import Caches, all_synced
-from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Node, Pod
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 
-FAST = Clock(speed=200)
+FAST = IdleClock(speed=200)
 
 
 def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
@@ -31,4 +32,4 @@ def test_caches_share_one_cache_and_start_it_with_the_first_who_asks() -> None:
             caches.of(PODS, Node)
         task.cancel()
 
-    asyncio.run(story())
+    idle.run(story())

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from allotment.cluster.stopping import NEVER, Stopping
+from tests.unit.cluster import idle
 
 
 async def _soon() -> None:
@@ -35,12 +36,12 @@ def test_who_waits_for_something_is_woken_when_it_begins() -> None:
         assert not await stopping.unless(_soon()), "it has begun: nothing is waited for any more"
         await stopping.wait()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_fails_is_told_to_who_waits() -> None:
     with pytest.raises(RuntimeError, match="a mistake"):
-        asyncio.run(NEVER.unless(_fails()))
+        idle.run(NEVER.unless(_fails()))
 
 
 def test_nobody_is_told_after_it_went() -> None:

@@ -15,6 +15,7 @@ from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.scheduler.program import Options, Scheduler
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import (
     FEATURES,
@@ -147,4 +148,4 @@ def test_nothing_is_kept_of_a_pod_that_is_gone(fate: Callable[[World], Coroutine
                         await asyncio.sleep(0.005)
             assert still_known(scheduler, names) == []
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from allotment.cluster.client import Resource
@@ -10,6 +9,7 @@ from allotment.cluster.resources import CLAIMS, POD_GROUPS
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 
@@ -68,7 +68,7 @@ def test_pods_of_a_group_share_its_claim_and_it_is_reserved_for_the_group() -> N
             assert len(here.devices("shared")) == 1
             assert here.claim("shared")["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_groups_have_devices_of_their_own() -> None:
@@ -81,7 +81,7 @@ def test_groups_have_devices_of_their_own() -> None:
             assert here.node_of("g0") == here.node_of("g2") != here.node_of("h1") == here.node_of("h3")
             assert (reserved(here, "of-g"), reserved(here, "of-h")) == ([user("g")], [user("h")])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themselves() -> None:
@@ -99,7 +99,7 @@ def test_a_claim_that_a_group_names_is_reserved_for_it_and_others_use_it_themsel
             # Whoever is in the group may use what the group has, by whatever name.
             assert (set(users[:2]), users[2:]) == ({"other-name", "alone"}, ["g"])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_pod_whose_group_is_not_there_waits_for_it() -> None:
@@ -110,7 +110,7 @@ def test_a_pod_whose_group_is_not_there_waits_for_it() -> None:
             here.put(*group())
             await here.bound("a")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
@@ -121,7 +121,7 @@ def test_without_the_gate_a_group_s_claim_is_nobody_s() -> None:
             here.put(*pod("b", schedulingGroup={"podGroupName": "absent"}))
             await here.bound("b")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_of_another_group_is_not_for_its_pods() -> None:
@@ -130,7 +130,7 @@ def test_a_claim_of_another_group_is_not_for_its_pods() -> None:
             await here.until(lambda: here.events("FailedScheduling"))
             assert "(neither Pod nor PodGroup g is the owner)" in here.events("FailedScheduling")[-1]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_a_group_has_stays_when_one_of_its_pods_cannot_be_bound() -> None:
@@ -143,7 +143,7 @@ def test_what_a_group_has_stays_when_one_of_its_pods_cannot_be_bound() -> None:
             await here.bound("a")
             assert (here.devices("shared"), reserved(here)) == (first, [user()])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_devices_that_no_pod_of_the_group_can_come_to_are_given_back_in_two_steps() -> None:
@@ -161,7 +161,7 @@ def test_devices_that_no_pod_of_the_group_can_come_to_are_given_back_in_two_step
             ]
             assert list(dict.fromkeys(steps)) == [(True, 1), (True, 0), (False, 0)]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
@@ -176,7 +176,7 @@ def test_devices_that_one_pod_of_the_group_uses_stay_where_they_are() -> None:
             assert f"is allocated on {where}" in told
             assert reserved(here) == [user()]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_no_more_than_a_claim_s_users_are_counted_and_a_group_is_one() -> None:
@@ -187,4 +187,4 @@ def test_no_more_than_a_claim_s_users_are_counted_and_a_group_is_one() -> None:
             await here.bound("a")
             assert len(reserved(here)) == 256
 
-    asyncio.run(story())
+    idle.run(story())

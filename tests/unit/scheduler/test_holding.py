@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from random import Random
 
@@ -14,6 +13,7 @@ from allotment.placing.demand import Demands
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.holding import Held
 from allotment.scheduler.pods import Hold, WaitingPod
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, pod
 
@@ -84,7 +84,7 @@ def test_nothing_is_told_while_claims_of_others_are_made() -> None:
         assert text.startswith("the claim for gpu has not been made yet (template one)")
         assert here.clock.next is None
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_that_does_not_come_is_told_of_however_many_others_do() -> None:
@@ -95,7 +95,7 @@ def test_a_claim_that_does_not_come_is_told_of_however_many_others_do() -> None:
             here.clock.pass_on()
         assert len(here.notes.said) == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_that_a_template_is_missing_is_told_at_once() -> None:
@@ -106,4 +106,4 @@ def test_that_a_template_is_missing_is_told_at_once() -> None:
         (text,) = here.notes.said
         assert text.startswith('ResourceClaimTemplate "one" does not exist in namespace ns')
 
-    asyncio.run(story())
+    idle.run(story())

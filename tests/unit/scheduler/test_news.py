@@ -6,6 +6,7 @@ import asyncio
 
 from allotment.scheduler.happenings import Happening
 from allotment.scheduler.news import News
+from tests.unit.cluster import idle
 
 
 def test_all_that_happened_is_taken_once() -> None:
@@ -37,4 +38,4 @@ def test_who_waits_is_woken_by_what_happens_and_by_what_is_to_do() -> None:
             tell(news)
             await asyncio.wait_for(waiting, 1)
 
-    asyncio.run(scenario())
+    idle.run(scenario())

@@ -7,6 +7,7 @@ from typing import Any
 
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 
@@ -35,7 +36,7 @@ def test_what_is_wrong_with_other_nodes_does_not_matter_where_the_expected_one_f
             assert lab.node_of("told") == "b"
             assert "no such key: size" in await lab.told("untold", "SchedulerError")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_node_is_kept_free_of_whom_the_expected_pod_cannot_stand() -> None:
@@ -49,7 +50,7 @@ def test_a_node_is_kept_free_of_whom_the_expected_pod_cannot_stand() -> None:
             lab.put(*loud)
             assert "didn't match pod anti-affinity rules" in await lab.told("loud")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_room_is_kept_for_who_is_expected_while_it_waits() -> None:
@@ -64,7 +65,7 @@ def test_room_is_kept_for_who_is_expected_while_it_waits() -> None:
             lab.put(*gpus("a", 1))
             await lab.bound("waiting")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_of_equal_pods_the_one_that_is_expected_gets_the_place() -> None:
@@ -79,7 +80,7 @@ def test_of_equal_pods_the_one_that_is_expected_gets_the_place() -> None:
             await lab.bound("p2")
             assert lab.node_of("p0") == lab.node_of("p1") == ""
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_an_expectation_that_is_taken_back_lets_others_in() -> None:
@@ -94,7 +95,7 @@ def test_an_expectation_that_is_taken_back_lets_others_in() -> None:
             nominate(lab, "waiting", "")
             await lab.bound("other")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_who_may_not_preempt_stays_expected() -> None:
@@ -108,7 +109,7 @@ def test_who_may_not_preempt_stays_expected() -> None:
             await lab.told("bold")
             await lab.until(lambda: not lab.pod("bold")["status"].get("nominatedNodeName"))
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_nobody_is_told_to_tolerate_that_a_node_is_kept_for_others() -> None:
@@ -123,4 +124,4 @@ def test_nobody_is_told_to_tolerate_that_a_node_is_kept_for_others() -> None:
             lab.put(*node("a"))
             await lab.bound("other")
 
-    asyncio.run(scenario())
+    idle.run(scenario())

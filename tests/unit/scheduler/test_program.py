@@ -9,6 +9,7 @@ from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLI
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.scheduler.world import FEATURES, NAMESPACE, claim, context_of, device_class, gpus, node, pod, world
 
@@ -28,7 +29,7 @@ def test_pod_with_a_claim_gets_a_device_and_the_node_that_has_it() -> None:
             await lab.until(lambda: lab.events("Scheduled"))
             assert lab.events("Scheduled") == ["Successfully assigned ns/p to a"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pods_share_nothing_that_one_of_them_holds() -> None:
@@ -48,7 +49,7 @@ def test_pods_share_nothing_that_one_of_them_holds() -> None:
             lab.end(next(p for p in pods if lab.node_of(p)))
             await lab.bound(waiting)
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_wakes_when_its_class_or_claim_appears() -> None:
@@ -66,7 +67,7 @@ def test_pod_wakes_when_its_class_or_claim_appears() -> None:
             lab.put(*claim("late"))
             await lab.bound("q")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_missing_claim_is_told_by_an_event_alone() -> None:
@@ -78,7 +79,7 @@ def test_missing_claim_is_told_by_an_event_alone() -> None:
             assert note.endswith('could not find ResourceClaim "ns/training"')
             assert lab.condition("p") == {}
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pods_of_other_schedulers_are_left_alone() -> None:
@@ -87,7 +88,7 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
             await lab.bound("mine")
             assert lab.node_of("theirs") == ""
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_gated_pod_waits_and_says_so() -> None:
@@ -98,7 +99,7 @@ def test_gated_pod_waits_and_says_so() -> None:
             lab.put(PODS, {**tree, "spec": {**tree["spec"], "schedulingGates": []}})
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_error_of_one_device_ends_the_attempt_on_all_nodes() -> None:
@@ -110,7 +111,7 @@ def test_error_of_one_device_ends_the_attempt_on_all_nodes() -> None:
             message = await lab.told("p", "SchedulerError")
             assert 'running "DynamicResources" filter plugin: claim ns/bad: selector #0: CEL runtime error' in message
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_claim_shared_by_pods_is_allocated_once() -> None:
@@ -121,7 +122,7 @@ def test_claim_shared_by_pods_is_allocated_once() -> None:
             assert sorted(lab.users("shared")) == ["p0", "p1", "p2"]
             assert {lab.node_of(f"p{n}") for n in range(3)} == {"a"}
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_bound_to_another_node_than_its_claim_hears_where_the_claim_is() -> None:
@@ -140,7 +141,7 @@ def test_pod_bound_to_another_node_than_its_claim_hears_where_the_claim_is() -> 
             )
             assert lab.devices("shared") == ["gpu-0"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_unused_claim_is_freed_for_a_pod_that_cannot_go_there() -> None:
@@ -157,7 +158,7 @@ def test_unused_claim_is_freed_for_a_pod_that_cannot_go_there() -> None:
             assert lab.node_of("p") == "b"
             assert lab.claim("unused")["status"]["allocation"]["devices"]["results"][0]["pool"] == "b"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_conflict_with_another_writer_is_read_again() -> None:
@@ -174,7 +175,7 @@ def test_conflict_with_another_writer_is_read_again() -> None:
             assert lab.claim("one")["metadata"]["labels"] == {"touched": "yes"}
             assert lab.users("one") == ["p"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_follows_the_claim_that_another_scheduler_allocated_for_it() -> None:
@@ -194,7 +195,7 @@ def test_pod_follows_the_claim_that_another_scheduler_allocated_for_it() -> None
             await lab.bound("p")
             assert (lab.node_of("p"), lab.users("one")) == ("b", ["p"])
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_that_another_scheduler_bound_keeps_its_claim() -> None:
@@ -213,7 +214,7 @@ def test_pod_that_another_scheduler_bound_keeps_its_claim() -> None:
             await asyncio.sleep(0.1)
             assert (lab.users("one"), lab.devices("one"), lab.client.bound) == (["p"], ["gpu-0"], [])
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_refused_binding_gives_everything_back_and_tries_again() -> None:
@@ -227,7 +228,7 @@ def test_refused_binding_gives_everything_back_and_tries_again() -> None:
             await lab.bound("p")
             assert lab.devices("one") == ["gpu-0"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:
@@ -251,7 +252,7 @@ def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:
             await lab.bound("p")
             assert (lab.node_of("p"), lab.devices("one")) == ("a", ["gpu-1"])
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_devices_that_must_get_ready_are_waited_for() -> None:
@@ -267,7 +268,7 @@ def test_devices_that_must_get_ready_are_waited_for() -> None:
             lab.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [ready]}})
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_devices_that_never_get_ready_are_given_back() -> None:
@@ -277,7 +278,7 @@ def test_devices_that_never_get_ready_are_given_back() -> None:
             assert "device binding timeout: claim=one" in await lab.told("p", "SchedulerError")
             assert lab.node_of("p") == ""
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
@@ -297,7 +298,7 @@ def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
                 "resource.kubernetes.io/extended-resource-claim": "true"
             }
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_with_extended_resources_counts_as_one_with_claims_where_it_waits() -> None:
@@ -307,7 +308,7 @@ def test_a_pod_with_extended_resources_counts_as_one_with_claims_where_it_waits(
         async with world(node("a"), gpus("a", 2), served, asks) as lab:
             assert ". still not schedulable, preemption:" in await lab.told("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
@@ -321,7 +322,7 @@ def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
             assert by_node["plugged"] is None
             assert by_node["a"] is not None
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_of_higher_priority_sends_one_away() -> None:
@@ -335,7 +336,7 @@ def test_pod_of_higher_priority_sends_one_away() -> None:
             assert lab.node_of("low-1") == "a"
             await lab.until(lambda: lab.events("Preempted"))
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_that_never_preempts_waits() -> None:
@@ -350,7 +351,7 @@ def test_pod_that_never_preempts_waits() -> None:
             )
             assert message.splitlines()[0] == "cpu: 4 asked, a has 0 free of 8, the most of a"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_devices_are_not_freed_by_preemption() -> None:
@@ -363,7 +364,7 @@ def test_devices_are_not_freed_by_preemption() -> None:
             assert "1 Preemption is not helpful for scheduling." in message
             assert lab.node_of("low") == "a"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_node_that_joins_wakes_pods_that_found_none() -> None:
@@ -375,7 +376,7 @@ def test_node_that_joins_wakes_pods_that_found_none() -> None:
             lab.put(*node("a"))
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_nobody_is_told_to_uncordon_a_node_that_is_still_to_get_its_devices() -> None:
@@ -395,7 +396,7 @@ def test_nobody_is_told_to_uncordon_a_node_that_is_still_to_get_its_devices() ->
             lab.put(*node("a"))
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_nominated_node_is_tried_first_for_devices_too() -> None:
@@ -412,7 +413,7 @@ def test_a_nominated_node_is_tried_first_for_devices_too() -> None:
             assert lab.node_of("first") == "b"
             assert lab.node_of("second") == "a"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
@@ -423,7 +424,7 @@ def test_many_equal_pods_that_fit_nowhere_are_all_told() -> None:
                 message = await lab.told(f"p{n}")
                 assert f"claim ns/c{n}, request gpu: 3 devices" in message
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_node_that_went_takes_its_room_along() -> None:
@@ -434,7 +435,7 @@ def test_node_that_went_takes_its_room_along() -> None:
             lab.put(*pod("q"))
             assert await lab.told("q") == "no nodes available to schedule pods"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_device_that_another_scheduler_gave_away_meanwhile_is_not_used() -> None:
@@ -451,7 +452,7 @@ def test_device_that_another_scheduler_gave_away_meanwhile_is_not_used() -> None
             await lab.bound("p")
             assert (lab.devices("theirs"), lab.devices("mine")) == (["gpu-0"], ["gpu-1"])
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_admin_access_looks_at_devices_that_others_hold() -> None:
@@ -465,7 +466,7 @@ def test_admin_access_looks_at_devices_that_others_hold() -> None:
             await lab.bound("admin")
             assert lab.devices("look") == lab.devices("held") == ["gpu-0", "gpu-1"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
@@ -480,7 +481,7 @@ def test_claim_that_is_allocated_where_another_cannot_be_is_told_both() -> None:
             assert "1 cannot allocate all claims, 1 resourceclaim not available on the node" in message
             assert "claim ns/gpu is allocated on a, where the pod may not run" in message
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
@@ -504,7 +505,7 @@ def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
             assert lab.devices(made) == ["gpu-0", "gpu-1"]
             assert (CLAIMS, NAMESPACE, "p-extended-resources-old") not in lab.client.objects
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_pod_that_keeps_itself_out_hears_how_it_would_come_in() -> None:
@@ -516,7 +517,7 @@ def test_pod_that_keeps_itself_out_hears_how_it_would_come_in() -> None:
             assert "  to make it fit on a: tolerate the node's taint gpu" in more
             assert last.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
@@ -534,7 +535,7 @@ def test_place_that_is_being_made_for_a_pod_is_nobody_elses() -> None:
             await lab.bound("high")
             assert lab.node_of("sneaky") == ""
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_claim_whose_device_reports_failure_is_allocated_anew() -> None:
@@ -556,7 +557,7 @@ def test_claim_whose_device_reports_failure_is_allocated_anew() -> None:
             await lab.bound("p")
             assert lab.node_of("p") == "b"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_two_schedulers_at_once_give_no_device_twice() -> None:
@@ -581,4 +582,4 @@ def test_two_schedulers_at_once_give_no_device_twice() -> None:
             other.cancel()
             await asyncio.wait([other])
 
-    asyncio.run(scenario())
+    idle.run(scenario())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from allotment.cluster.resources import CLAIMS
+from tests.unit.cluster import idle
 from tests.unit.scheduler.world import SchedulingClient, claim, device_class, gpus, node, pod, world
 
 
@@ -32,4 +31,4 @@ def test_no_device_is_given_twice_while_only_the_old_claims_are_known() -> None:
             lab.end("one")
             await lab.bound("two")
 
-    asyncio.run(story())
+    idle.run(story())

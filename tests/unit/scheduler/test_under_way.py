@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from allotment.scheduler.under_way import UnderWay
+from tests.unit.cluster import idle
 
 
 async def _for_ever(ended: list[str]) -> None:
@@ -35,7 +36,7 @@ def test_work_ends_before_what_goes_on_beside_it() -> None:
             ended.append("nothing more is begun")
         return ended
 
-    assert asyncio.run(scenario()) == ["nothing more is begun", "first", "what came of it", "for ever"]
+    assert idle.run(scenario()) == ["nothing more is begun", "first", "what came of it", "for ever"]
 
 
 def test_work_that_crashes_ends_everything() -> None:
@@ -57,4 +58,4 @@ def test_work_that_crashes_ends_everything() -> None:
         assert caught.group_contains(ZeroDivisionError)
         assert ended == ["for ever"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())

@@ -11,7 +11,6 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, PatchKind, Resource
-from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
@@ -19,6 +18,7 @@ from allotment.cluster.stopping import NEVER, Stopping
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.waiting import until
 
@@ -156,7 +156,7 @@ async def world(
 
 
 def context_of(client: Client, speed: float = 1.0) -> Context:
-    clock = Clock(speed)
+    clock = IdleClock(speed)
     random = Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:

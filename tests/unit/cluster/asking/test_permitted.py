@@ -12,6 +12,7 @@ from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import asks
 from allotment.tools.permissions.parts import PARTS
+from tests.unit.cluster import idle
 
 
 class Refusing:
@@ -37,4 +38,4 @@ def test_a_refused_question_leaves_none_under_way() -> None:
             await missing(client, asks(PARTS["reader"]), "somebody")
         return int(client.open)
 
-    assert asyncio.run(asked()) == 0
+    assert idle.run(asked()) == 0

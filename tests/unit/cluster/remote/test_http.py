@@ -269,6 +269,35 @@ def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
     asyncio.run(story())
 
 
+def test_what_is_no_list_is_none_and_not_an_empty_one() -> None:
+    strange = ({}, {"kind": "Status", "status": "Success"}, {"login": "https://sso"})
+    server = Scripted(*map(answer, strange), answer({"kind": "PodList", "metadata": {}, "items": None}))
+
+    async def story(client: HttpClient) -> None:
+        for _ in strange:
+            with pytest.raises(Unreachable, match=r"/api/v1/pods: wanted a list, got "):
+                await client.list(PODS)
+        assert (await client.list(PODS)).items == []
+
+    talk(server, story)
+
+
+def test_only_an_api_server_can_say_that_something_is_not_there() -> None:
+    strangers = [Response(404, (), said) for said in (b"<html>404 Not Found</html>", b"default backend - 404", b"")]
+    server = Scripted(*strangers, refusal(404, "NotFound"), Response(404, (), b"404 page not found\n"))
+
+    async def story(client: HttpClient) -> None:
+        for _ in strangers:
+            with pytest.raises(Unreachable, match="GET .*/api/v1/nodes/n1: 404 by what is no API server"):
+                await client.get(NODES, "n1")
+        for _ in range(2):  # of an object, and of a kind
+            with pytest.raises(StatusError) as raised:
+                await client.get(NODES, "n1")
+            assert raised.value.code == 404
+
+    talk(server, story)
+
+
 def test_a_watch_whose_server_hangs_ends_so_that_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.cluster.remote.http._SILENT_SECONDS", 0.2)
 

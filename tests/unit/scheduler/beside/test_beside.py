@@ -12,6 +12,7 @@ from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.ledger import EXTENDED
+from tests.unit.cluster import idle
 from tests.unit.scheduler.world import NAMESPACE, World, claim, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 2), device_class())
@@ -56,7 +57,7 @@ def test_a_decision_settles_while_another_scheduler_has_pods_that_want_devices()
             assert lab.node_of("p") == ""
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_beside_a_rival_the_devices_that_come_last_are_taken() -> None:
@@ -67,7 +68,7 @@ def test_beside_a_rival_the_devices_that_come_last_are_taken() -> None:
             await lab.bound("p")
             assert lab.devices("p-gpu") == ["gpu-1"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_claim_that_is_contested_while_it_settles_is_set_aside_and_its_pod_gets_another() -> None:
@@ -85,7 +86,7 @@ def test_a_claim_that_is_contested_while_it_settles_is_set_aside_and_its_pod_get
             assert aside["metadata"]["labels"] == {LABEL: "true"}
             assert not aside["metadata"].get("ownerReferences")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_claim_that_was_set_aside_goes_when_nobody_has_its_device_any_more() -> None:
@@ -101,7 +102,7 @@ def test_a_claim_that_was_set_aside_goes_when_nobody_has_its_device_any_more() -
             lab.client.remove(CLAIMS, NAMESPACE, "theirs")
             await lab.until(lambda: (CLAIMS, NAMESPACE, "p-gpu") not in lab.client.objects)
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_claim_that_was_set_aside_goes_only_when_those_have_let_it_go_whose_finalizers_it_has() -> None:
@@ -113,7 +114,7 @@ def test_a_claim_that_was_set_aside_goes_only_when_those_have_let_it_go_whose_fi
             await lab.until(lambda: "deletionTimestamp" in lab.claim("aside")["metadata"])
             assert lab.claim("aside")["metadata"]["finalizers"] == ["example.com/backup"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_the_claim_in_its_place_has_the_labels_and_annotations_of_the_template() -> None:
@@ -130,7 +131,7 @@ def test_the_claim_in_its_place_has_the_labels_and_annotations_of_the_template()
             assert metadata["labels"] == {"team": "ml"}
             assert metadata["annotations"] == {POD_CLAIM_NAME: "gpu", "example.com/cost": "7"}
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def _extended() -> tuple[tuple[Resource, Tree], tuple[Resource, Tree]]:
@@ -163,7 +164,7 @@ def test_a_contested_claim_for_extended_resources_is_set_aside_too() -> None:
             assert (lab.devices(named), lab.users(named)) == (["gpu-0"], ["p"])
             assert (lab.devices(first), lab.users(first)) == (["gpu-1"], [])
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_one_that_was_left_behind_and_is_contested_now_is_not_freed() -> None:
@@ -174,7 +175,7 @@ def test_one_that_was_left_behind_and_is_contested_now_is_not_freed() -> None:
             assert (lab.devices("p-left"), lab.users("p-left")) == (["gpu-1"], [])
             assert lab.claim("p-left")["metadata"]["labels"] == {LABEL: "true"}
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_whose_claim_was_set_aside_by_a_scheduler_that_ended_then_gets_another() -> None:
@@ -185,7 +186,7 @@ def test_a_pod_whose_claim_was_set_aside_by_a_scheduler_that_ended_then_gets_ano
             await lab.bound("p")
             assert _claim_of(lab, "p") != "p-gpu"
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_what_a_scheduler_that_ended_had_written_is_taken_up() -> None:
@@ -197,7 +198,7 @@ def test_what_a_scheduler_that_ended_had_written_is_taken_up() -> None:
             await lab.bound("p")
             assert lab.devices("p-gpu") == ["gpu-1"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_what_a_scheduler_that_ended_had_written_settles_too() -> None:
@@ -209,7 +210,7 @@ def test_what_a_scheduler_that_ended_had_written_settles_too() -> None:
             assert lab.devices(_claim_of(lab, "p")) == ["gpu-0"]
             assert lab.users("p-gpu") == []
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_that_has_not_started_gives_way_to_a_rival_that_comes_too_late() -> None:
@@ -226,7 +227,7 @@ def test_a_pod_that_has_not_started_gives_way_to_a_rival_that_comes_too_late() -
             assert "claim ns/p-gpu was given to claim ns/theirs as well" in told
             assert "gives way" in told
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_that_has_started_is_kept_and_told() -> None:
@@ -241,7 +242,7 @@ def test_a_pod_that_has_started_is_kept_and_told() -> None:
             assert lab.node_of("p") == "a"
             assert lab.users("p-gpu") == ["p"]
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_rival_that_came_while_nobody_looked_is_noticed_at_the_start() -> None:
@@ -253,7 +254,7 @@ def test_a_rival_that_came_while_nobody_looked_is_noticed_at_the_start() -> None
         async with world(*CLUSTER, made, mine, rival("gpu-1")) as lab:
             await lab.until(lambda: (PODS, NAMESPACE, "p") not in lab.client.objects)
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_device_that_is_freed_is_left_to_the_rival_for_a_while() -> None:
@@ -268,4 +269,4 @@ def test_a_device_that_is_freed_is_left_to_the_rival_for_a_while() -> None:
             assert lab.devices("p-gpu") == []
             await lab.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from allotment.cluster.resources import CLAIMS
+from tests.unit.cluster import idle
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 #: More than are written at a time.
@@ -32,7 +31,7 @@ def test_pods_that_wait_for_devices_keep_nobody_else_from_a_node() -> None:
                 _get_ready(lab, name)
             await lab.bound(*names)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_pods_that_share_a_claim_are_all_bound_when_its_device_is_ready() -> None:
@@ -44,4 +43,4 @@ def test_pods_that_share_a_claim_are_all_bound_when_its_device_is_ready() -> Non
             _get_ready(lab, "shared")
             await lab.bound("p", "q")
 
-    asyncio.run(story())
+    idle.run(story())

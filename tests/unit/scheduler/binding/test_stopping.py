@@ -6,6 +6,7 @@ import asyncio
 
 from allotment.cluster.resources import CLAIMS
 from allotment.cluster.stopping import Stopping
+from tests.unit.cluster import idle
 from tests.unit.scheduler.beside.test_beside import theirs_waits
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
@@ -34,7 +35,7 @@ def test_a_pod_that_settles_is_left_to_the_next_scheduler() -> None:
             await second.bound("p")
             assert second.claim("one")["status"]["allocation"] == allocated
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_that_waits_for_its_device_is_left_to_the_next_scheduler() -> None:
@@ -50,7 +51,7 @@ def test_a_pod_that_waits_for_its_device_is_left_to_the_next_scheduler() -> None
             second.put(CLAIMS, {**tree, "status": {**tree["status"], "devices": [READY]}})
             await second.bound("p")
 
-    asyncio.run(scenario())
+    idle.run(scenario())
 
 
 def test_a_pod_that_waits_for_nothing_is_bound_before_the_scheduler_stops() -> None:
@@ -63,4 +64,4 @@ def test_a_pod_that_waits_for_nothing_is_bound_before_the_scheduler_stops() -> N
                 await lab.ended.wait()
             assert lab.node_of("p") == "a"
 
-    asyncio.run(scenario())
+    idle.run(scenario())

@@ -48,6 +48,13 @@ def test_the_node_with_the_cheaper_pods_is_taken() -> None:
     assert _names(_choose(machines, "4")) == ("b", ["cheap"])
 
 
+def test_of_equal_costs_those_go_who_began_last() -> None:
+    machines = machines_of("a", "b", "c")
+    for node, began in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
+        _seat(machines, node, f"on-{node}", "8", priority=5, started=began)
+    assert _names(_choose(machines, "4")) == ("b", ["on-b"])
+
+
 def test_budgets_are_spared_where_possible() -> None:
     machines = machines_of("a", "b")
     _seat(machines, "a", "guarded", "8", priority=1, labels={"app": "db"})

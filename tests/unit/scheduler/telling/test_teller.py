@@ -9,6 +9,7 @@ from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Group
 from allotment.scheduler.telling.teller import Teller
 from allotment.scheduler.telling.verdict import Verdict
+from tests.unit.cluster import idle
 from tests.unit.scheduler.machines import demand, tree_of
 from tests.unit.scheduler.world import SchedulingClient, context_of
 
@@ -60,7 +61,7 @@ def test_those_who_have_heard_nothing_come_first() -> None:
         await _told(teller, 4)
         assert teller.noted == ["old", "new", "newer", "old"]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_rest_is_longer_while_pods_are_placed() -> None:
@@ -71,5 +72,5 @@ def test_the_rest_is_longer_while_pods_are_placed() -> None:
         await _told(teller, 2)
         return teller.times[1] - teller.times[0]
 
-    assert asyncio.run(between(busy=False)) >= 0.05
-    assert asyncio.run(between(busy=True)) >= 0.15
+    assert idle.run(between(busy=False)) >= 0.05
+    assert idle.run(between(busy=True)) >= 0.15
