@@ -16,6 +16,7 @@ from allotment.node import agent
 from allotment.node.claims import NodeClaims
 from allotment.node.machine import Machine
 from allotment.node.pod import PodRun
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
 
@@ -27,7 +28,7 @@ def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **mor
         async with world(*drivers, **more) as on:
             await play(on)
 
-    asyncio.run(asyncio.wait_for(whole(), 20))
+    idle.run(asyncio.wait_for(whole(), 20))
 
 
 def cdi() -> Machine:

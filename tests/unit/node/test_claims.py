@@ -17,6 +17,7 @@ from allotment.node.claims import NodeClaims
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError
 from allotment.plugin.messages import Prepared, PreparedDevice
+from tests.unit.cluster import idle
 from tests.unit.node.world import NAMESPACE, NODE, Cluster, FakeDriver, claim
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Node:
 
 
 def done(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, 5))
+    return idle.run(asyncio.wait_for(work, 5))
 
 
 def refused(node: Node, tree: Tree) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.cluster.clock import Clock
 from allotment.node.containers import Container, Ended
 from allotment.node.devices import Seen
 from allotment.node.runtimes.runtime import Sandbox
 from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, Simulated
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 
 T4 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 15 * 2**30, "", "")
 
@@ -23,7 +24,7 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
         "metadata": {"name": "train", "annotations": more.pop("annotations", {})},
         "spec": {"restartPolicy": policy, "containers": [spec], **more},
     }
-    clock = Clock(10_000)
+    clock = IdleClock(10_000)
 
     async def sandbox() -> Sandbox:
         return Sandbox(pod, spec, command, {}, ContainerEdits(), (T4,), "10.244.0.3")
@@ -32,7 +33,7 @@ def container(*command: str, policy: str = "Never", **more: Any) -> Container:
 
 
 def ran(one: Container) -> tuple[Ended, list[str]]:
-    ended = asyncio.run(asyncio.wait_for(one.run(), 5))
+    ended = idle.run(asyncio.wait_for(one.run(), 5))
     return ended, [line.text.decode() for line in one.journal.lines(None)]
 
 
@@ -68,7 +69,7 @@ def test_the_application_stays_where_it_should(policy: str, inits: list[dict[str
         task.cancel()
         return not done
 
-    assert asyncio.run(still_runs()) is stays
+    assert idle.run(still_runs()) is stays
 
 
 def test_annotations_tell_how_long_it_works_and_how_it_ends() -> None:

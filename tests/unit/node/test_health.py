@@ -10,6 +10,7 @@ from allotment.cdi.store import Memory
 from allotment.model.trees import Tree
 from allotment.node.machine import Machine
 from allotment.plugin.messages import DeviceHealth, Health
+from tests.unit.cluster import idle
 from tests.unit.node.world import DRIVER, NODE, FakeDriver, World, world
 
 ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
@@ -57,7 +58,7 @@ def test_a_pod_says_how_its_devices_are() -> None:
             await driver.news.put([])
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))
 
 
 def test_silence_means_that_nobody_knows() -> None:
@@ -73,7 +74,7 @@ def test_silence_means_that_nobody_knows() -> None:
             await on.until(lambda: shown(on) and shown(on)[0]["resources"] == resource(health="Healthy"))
             await on.until(lambda: shown(on)[0]["resources"] == resource(health="Unknown"))
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))
 
 
 def test_nothing_is_said_of_devices_whose_driver_says_nothing() -> None:
@@ -84,4 +85,4 @@ def test_nothing_is_said_of_devices_whose_driver_says_nothing() -> None:
             await on.until(lambda: on.phase() == "Running")
             assert "allocatedResourcesStatus" not in on.main()
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from allotment.node.journal import Journal
+from tests.unit.cluster import idle
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,4 +48,4 @@ def test_following_ends_with_the_container() -> None:
         await asyncio.wait_for(reading, 1)
         return found
 
-    assert asyncio.run(follow()) == [b"before", b"after"]
+    assert idle.run(follow()) == [b"before", b"after"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.clock import Clock
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, SLICES
 from allotment.node import checkpoint, drivers, leases
@@ -19,6 +18,8 @@ from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.plugin.server import served
 from allotment.plugin.sockets import socket_paths
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.node.world import DRIVER, NODE, Cluster, FakeDriver, world
 
 
@@ -35,7 +36,7 @@ def test_every_node_gives_a_sign_of_life() -> None:
             owner = on.client.objects[LEASES, NAMESPACE, NODE]["metadata"]["ownerReferences"][0]
             assert (owner["kind"], owner["name"]) == ("Node", NODE)
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))
 
 
 def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +44,7 @@ def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Cluster()
 
     async def whole() -> set[str]:
-        task = asyncio.create_task(Leases(client, Clock(), lambda: [(NODE, "uid")]).run())
+        task = asyncio.create_task(Leases(client, IdleClock(), lambda: [(NODE, "uid")]).run())
         seen: set[str] = set()
         while len(seen) < 3:
             seen |= {spec["renewTime"] for spec in leases_of(client).values()}
@@ -54,7 +55,7 @@ def test_signs_of_life_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         task.cancel()
         return seen
 
-    assert len(asyncio.run(asyncio.wait_for(whole(), 10))) == 3
+    assert len(idle.run(asyncio.wait_for(whole(), 10))) == 3
 
 
 @pytest.mark.parametrize("speed", [0.5, 1, 1000])
@@ -63,11 +64,11 @@ def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed
     nodes = [(f"n{i}", f"uid-{i}") for i in range(1000)]
 
     async def whole() -> None:
-        task = asyncio.create_task(Leases(client, Clock(speed), lambda: nodes).run())
+        task = asyncio.create_task(Leases(client, IdleClock(speed), lambda: nodes).run())
         await asyncio.sleep(0.1)
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))
     written = leases_of(client)
     assert len(written) == 100, "ten a second"
     assert {spec["leaseDurationSeconds"] for spec in written.values()} == {4 * period(1000) * max(speed, 1)}
@@ -100,7 +101,7 @@ def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch)
                 await on.until(lambda: (SLICES, "", "mine") not in on.client.objects)
                 assert (SLICES, "", "other") in on.client.objects
 
-    asyncio.run(asyncio.wait_for(whole(), 20))
+    idle.run(asyncio.wait_for(whole(), 20))
 
 
 def test_what_pods_had_that_went_while_the_agent_was_away_is_undone(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_what_pods_had_that_went_while_the_agent_was_away_is_undone(tmp_path: Pa
             await on.until(lambda: driver.calls == [("unprepare", ["old"])])
             await on.until(lambda: checkpoint.load(tmp_path) == ())
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))
 
 
 def test_a_node_whose_record_is_broken_runs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,4 +125,4 @@ def test_a_node_whose_record_is_broken_runs_nothing(tmp_path: Path, caplog: pyte
             await on.until(lambda: "runs no pods" in caplog.text)
             assert not on.runtime.started
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    idle.run(asyncio.wait_for(whole(), 10))

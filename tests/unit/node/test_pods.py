@@ -13,6 +13,7 @@ from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted
 from allotment.plugin.messages import Prepared, PreparedDevice
+from tests.unit.cluster import idle
 from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
 
 USES = {"resources": {"claims": [{"name": "c"}]}}
@@ -24,7 +25,7 @@ def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **mor
         async with world(*drivers, **more) as on:
             await play(on)
 
-    asyncio.run(asyncio.wait_for(whole(), 20))
+    idle.run(asyncio.wait_for(whole(), 20))
 
 
 def cdi(*env: str) -> Machine:

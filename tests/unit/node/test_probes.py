@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from allotment.node.runtimes.runtime import Connection
+from tests.unit.cluster import idle
 from tests.unit.node.world import FakeContainer, World, world
 
 FAST = {"periodSeconds": 1, "failureThreshold": 2}
@@ -21,7 +22,7 @@ def played(play: Callable[[World], Awaitable[None]]) -> None:
         async with world(speed=200.0) as on:
             await play(on)
 
-    asyncio.run(asyncio.wait_for(whole(), 20))
+    idle.run(asyncio.wait_for(whole(), 20))
 
 
 def test_a_container_is_ready_when_its_probe_says_so_and_not_ready_when_it_stops_saying_so() -> None:

@@ -1,6 +1,7 @@
 import asyncio
 
 from allotment.node.runtimes.page import WAITING, Page, saying
+from tests.unit.cluster import idle
 
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"
 
@@ -11,7 +12,7 @@ def test_a_page_answers_what_is_asked() -> None:
         await page.write(_ASKED)
         return await page.read()
 
-    assert asyncio.run(told()).endswith(b"\r\n\r\nhello")
+    assert idle.run(told()).endswith(b"\r\n\r\nhello")
 
 
 def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
@@ -23,4 +24,4 @@ def test_who_asks_and_does_not_read_is_not_listened_to() -> None:
         await page.close()
         asking.cancel()
 
-    asyncio.run(told())
+    idle.run(told())

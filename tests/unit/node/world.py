@@ -10,7 +10,6 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, PatchKind, Propagation, Resource
-from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
@@ -20,6 +19,7 @@ from allotment.node.machine import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.waiting import until
 
@@ -268,7 +268,7 @@ async def world(
         "metadata": {"name": NODE, "annotations": {SIMULATED: "true"}}, "spec": {},
         "status": {"addresses": [{"type": "InternalIP", "address": "172.18.0.1"}], "allocatable": {"cpu": "8"}},
     })  # fmt: skip
-    clock, random = Clock(speed), Random(1)
+    clock, random = IdleClock(speed), Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client
