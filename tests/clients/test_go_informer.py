@@ -33,7 +33,6 @@ def informer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.mark.timeout(240)
 def test_an_informer_lists_and_follows(informer: Path, lab: Lab, kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     kubectl(*ns, "apply", "-f", "-", input=CLAIM % "before")

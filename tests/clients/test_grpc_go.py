@@ -75,7 +75,6 @@ async def called(caller: Path, port: int, files: Sequence[Path], calls: Sequence
     return [line.split(" ", 1) for line in out.decode().splitlines()]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
 def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) -> None:
     async def test() -> None:
@@ -100,7 +99,6 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
     asyncio.run(test())
 
 
-@pytest.mark.timeout(240)
 def test_the_call_of_an_expander(caller: Path, keys: Keys) -> None:
     async def test() -> None:
         async with served("127.0.0.1:0", [expander_service(Chooser())], keys.tls) as port:

@@ -16,7 +16,6 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", screens.PAGES, ids=lambda page: page.name)
 def test_screens_are_what_the_commands_print(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

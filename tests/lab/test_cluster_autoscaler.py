@@ -141,7 +141,6 @@ def lab() -> Iterator[Lab]:
         yield running
 
 
-@pytest.mark.timeout(120)
 def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> None:
     wanted = ("--nodes", "0:3:aws/g4dn.xlarge", "--nodes", "0:3:aws/g5.xlarge", "--nodes", "0:3:aws/g6.xlarge")
     with servers(lab, tmp_path, *wanted) as asked:
@@ -184,7 +183,6 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
         wait_until(lambda: len(lab.list("nodes")) == 1 or None)
 
 
-@pytest.mark.timeout(120)
 def test_what_is_out_of_stock_is_told_and_nothing_is_left_of_it(lab: Lab, tmp_path: Path) -> None:
     with servers(lab, tmp_path, "--nodes", "0:3:aws/g6.xlarge", "--cloud", "aws/g6.xlarge=no-capacity") as asked:
         (g6,) = groups(asked)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from allotment.exporter.alerts import ALERTS
 from allotment.model.formats import to_yaml
 from tests.monitoring.conftest import Promtool
@@ -111,7 +109,6 @@ def test_every_alert_has_a_case() -> None:
     assert {alert.name for alerts in ALERTS.values() for alert in alerts} == set(CASES)
 
 
-@pytest.mark.timeout(120)
 def test_alerts_fire_when_they_should(promtool: Promtool, tmp_path: Path) -> None:
     severities = {alert.name: alert.severity for alerts in ALERTS.values() for alert in alerts}
     tests = []

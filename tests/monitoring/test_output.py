@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from allotment.components.metrics import text_of
 from allotment.exporter.families import families
 from allotment.fleet.catalog import catalog
@@ -11,7 +9,6 @@ from tests.monitoring.conftest import Promtool
 from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
 
 
-@pytest.mark.timeout(120)
 def test_promtool_has_nothing_to_say_about_it(promtool: Promtool) -> None:
     cluster = (
         *fleet("a=2xt4", "b=1xh100/shared", "c=1xa100-40gb/dynamic-mig"), template("many", count=3),

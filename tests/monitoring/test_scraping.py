@@ -109,7 +109,6 @@ def configuration(targets: dict[str, str]) -> str:
     )
 
 
-@pytest.mark.timeout(150)
 def test_every_panel_that_should_shows_something(tmp_path: Path) -> None:
     prometheus = program("prometheus")
     if prometheus is None:

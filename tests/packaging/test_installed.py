@@ -19,8 +19,6 @@ from tests.packaging.living import Cluster, defined, lab
 from tests.packaging.made_files import PIECES
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
-
 NAMESPACE = "allotment"
 IMAGES = """
 [[image]]

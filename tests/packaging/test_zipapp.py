@@ -15,8 +15,6 @@ import pytest
 
 from tests.packaging.helm import ROOT
 
-pytestmark = pytest.mark.timeout(300)
-
 EXAMPLE = ROOT / "src" / "allotment" / "examples" / "01-one-ampere-gpu.yaml"
 
 

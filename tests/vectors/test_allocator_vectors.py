@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.vectors.allocator import score
 
 RANDOM = Path(__file__).parent / "data" / "allocator-random.jsonl.gz"
 
 
-@pytest.mark.timeout(300)
 def test_random_scenarios_as_answered_by_1_37(record_score: Callable[[str], None]) -> None:
     results = list(score(RANDOM, kube="1.37"))
     failed = [result for result in results if not result.passed]

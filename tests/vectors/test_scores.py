@@ -41,7 +41,6 @@ RECORDINGS = [
 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("which", "recording"), RECORDINGS, ids=lambda value: value.rpartition("/")[2])
 def test_every_case_is_answered_as_recorded(
     which: str, recording: str, shared: Callable[[str], Path], record_score: Callable[[str], None]

@@ -20,7 +20,6 @@ def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("no_kubectl")
 def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -61,7 +60,6 @@ def _parts(ran: Ran) -> tuple[str, str]:
     return " ".join(waiting.split()), " ".join(refused.split())
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("no_kubectl")
 def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "examples", _surprising)
@@ -139,7 +137,6 @@ def test_without_what_a_lab_needs_the_examples_are_explained(allot: Allot, monke
 # --- explained -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)
 def test_all_examples_come_out_as_intended_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ran = allot("demo", "--offline")

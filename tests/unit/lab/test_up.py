@@ -19,8 +19,6 @@ from allotment.cli.up import fitted
 from allotment.lab.state import Register
 from allotment.model.loading import load_text
 
-pytestmark = pytest.mark.timeout(300)
-
 Allot = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -20,7 +20,7 @@ def doubled(start: str, step: str, times: int, end: str) -> str:
     return text + end.replace("$", previous) + ")" * times
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -48,7 +48,7 @@ def test_what_upstream_could_not_finish_is_cancelled(expression: str) -> None:
     assert str(evaluate(expression).error) == CANCELLED
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "expression",
     [

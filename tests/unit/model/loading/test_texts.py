@@ -214,7 +214,7 @@ def test_keys_that_stand_twice_are_named_with_both_lines() -> None:
     ]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "text",
     ["# c\n" * 50_000, "---\n" * 50_000, "a: " + "x" * 2_000_000, 'a: "' + "\\n" * 500_000 + '"', "? " * 5000,
