@@ -1,7 +1,8 @@
 """Which pods to send away so that one of higher priority finds room (KEP-268): pure, on the scheduler's own state.
 
 Devices are not freed this way: Kubernetes counts a claim that somebody holds as beyond preemption. What counts is, in
-this order: budgets that would be violated, the highest priority sent away, the sum of priorities, how many pods.
+this order: budgets that would be violated, the highest priority sent away, the sum of priorities, how many pods, and
+that the first to have begun of those with the highest priority has not long been at work.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ class Victims(NamedTuple):
     node: str
     pods: tuple[Resident, ...]
     violations: int
+
+    def since(self) -> str:
+        """When the first of those with the highest priority began."""
+        highest = max((p.priority for p in self.pods), default=0)
+        return min((p.started for p in self.pods if p.priority == highest), default="")
 
     def cost(self) -> tuple[int, int, int, int]:
         """The smaller, the better."""
@@ -66,7 +72,7 @@ def choose(
         tried += 1
         found = _on_node(pod, machine, machines, budgets, refuses)
         if isinstance(found, Victims):
-            if best is None or found.cost() < best.cost():
+            if best is None or (found.cost(), best.since()) < (best.cost(), found.since()):
                 best = found
         else:
             texts.extend(found)

@@ -51,7 +51,7 @@ def test_the_node_with_the_cheaper_pods_is_taken() -> None:
 def test_of_equal_costs_those_go_who_began_last() -> None:
     machines = machines_of("a", "b", "c")
     for node, began in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
-        _seat(machines, node, f"on-{node}", "8", priority=5, started=began)
+        machines.seat(resident(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=began), node)
     assert _names(_choose(machines, "4")) == ("b", ["on-b"])
 
 
