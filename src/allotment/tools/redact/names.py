@@ -18,13 +18,10 @@ _COMMON = {
 }
 _PLAIN_KEYS = frozenset({"kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os"})
 _PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}")
-_WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_REFERENCE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@-]*[A-Za-z0-9])?")
-_LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]*)=([A-Za-z0-9][A-Za-z0-9._-]*)")
 #: In a text a word may be the name of several things; which of them is meant, nobody can tell.
 _SORTS = (
     "pod", "claim", "node", "template", "namespace", "pool", "slice", "volume", "deployment", "statefulset", "job",
-    "replicaset", "daemonset", "cronjob", "podgroup",
+    "replicaset", "daemonset", "cronjob", "podgroup", "quota", "rule", "owner",
 )  # fmt: skip
 
 
@@ -43,9 +40,11 @@ class Names:
         self._known: dict[str, set[str]] = {}
         self._given: dict[str, dict[str, str]] | None = None
         self._words: dict[str, str] = {}
+        self._kept: frozenset[str] = frozenset()
 
-    def give(self) -> None:
-        """Everything has been seen: from now on pseudonyms are told."""
+    def give(self, kept: frozenset[str] = frozenset()) -> None:
+        """Everything has been seen: from now on pseudonyms are told. ``kept``: texts that stay as they are."""
+        self._kept = kept.difference(*(known for sort, known in self._known.items() if sort != "word"))
         given: dict[str, dict[str, str]] = {}
         for sort, names in self._known.items():
             width = len(str(len(names)))
@@ -74,26 +73,19 @@ class Names:
             return self.of("node", text)
         if key == "kubernetes.io/metadata.name":
             return self.of("namespace", text)
-        return text if key in _PLAIN_KEYS or _PLAIN_VALUE.fullmatch(text) else self.of("value", text)
+        return text if key in _PLAIN_KEYS or is_plain(text) else self.of("value", text)
 
     def labels(self, labels: Mapping[str, Any] | None) -> dict[str, str]:
         """Labels with their values replaced."""
         return {key: self.value(key, value) for key, value in (labels or {}).items()}
 
-    def text(self, text: str) -> str:
-        """A sentence of a scheduler or controller with every known name in it replaced."""
-        if self._given is None:
-            return text
-        values = self._given.get("value", {})
-        text = _LABEL.sub(lambda match: f"{match[1]}={values.get(match[2], match[2])}", text)
-        return _REFERENCE.sub(lambda match: self._reference(match[0]), text)
+    def known(self, text: str, sort: str = "") -> str:
+        """The pseudonym of something of that sort, else of any; empty if the text is no name, and in the first pass."""
+        return (self._given or {}).get(sort, {}).get(text) or self._words.get(text, "")
 
-    def _reference(self, text: str) -> str:
-        """An image, or words between slashes and colons."""
-        images = (self._given or {}).get("image", {})
-        if text in images and _WORD.fullmatch(text) is None:
-            return images[text]
-        return _WORD.sub(lambda match: self._words.get(match[0], match[0]), text)
+    def is_kept(self, text: str) -> bool:
+        """Whether the text stands as it is in what is kept; in the first pass that is not known of any."""
+        return text in self._kept
 
     def selectors(self, value: Any) -> Any:
         """Affinities, label and node selectors, spread constraints: whatever selects by labels, at any depth."""
@@ -121,6 +113,11 @@ class Names:
         if field and key == "metadata.name":
             return {**one, "values": [self.of("node", each) for each in values]}
         return {**one, "values": [self.value(key, each) for each in values]}
+
+
+def is_plain(value: str) -> bool:
+    """Whether a value is yes, no, nothing or a small number."""
+    return _PLAIN_VALUE.fullmatch(value) is not None
 
 
 def only(tree: Tree, keys: Iterable[str]) -> Tree:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from allotment.model.quota import counts_devices
 from allotment.model.trees import Tree
-from allotment.tools.redact.names import Names, only
+from allotment.tools.redact.names import Names, is_plain, only
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
+from allotment.tools.redact.sentences import told
 
 Redact = Callable[[Names, Tree], Tree]
 
@@ -33,16 +35,31 @@ _SORTS = {
     "Job": "job", "CronJob": "cronjob", "ReplicationController": "replicationcontroller",
     "PodGroup": "podgroup",
 }  # fmt: skip
+#: Who may use a claim, by the names of their resources.
+_USERS = {"pods": "pod", "podgroups": "podgroup"}
 
 
 def redacted(objects: Iterable[Tree]) -> list[Tree]:
     """The objects under pseudonyms, in the same order. Trees that were given are not changed."""
     listed = [tree for tree in objects if tree.get("kind") in _KINDS]
     names = Names()
-    for tree in listed:
-        _object(names, tree)
-    names.give()
+    seen = [_object(names, tree) for tree in listed]
+    names.give(frozenset(_texts(seen)))
     return [_object(names, tree) for tree in listed]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text at any depth, keys as well, but for sentences."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key != "message":
+                yield key
+                yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def _object(names: Names, tree: Tree) -> Tree:
@@ -53,7 +70,7 @@ def _object(names: Names, tree: Tree) -> Tree:
 
 def _metadata(names: Names, metadata: Tree, kind: str = "") -> Tree:
     found: Tree = {}
-    if metadata.get("name"):
+    if metadata.get("name") and kind:  # a template's own name is nobody's
         found["name"] = names.of(_SORTS[kind], metadata["name"]) if kind in _SORTS else metadata["name"]
     if metadata.get("namespace"):
         found["namespace"] = names.of("namespace", metadata["namespace"])
@@ -62,7 +79,7 @@ def _metadata(names: Names, metadata: Tree, kind: str = "") -> Tree:
         found["labels"] = names.labels(metadata["labels"])
     if metadata.get("annotations"):
         found["annotations"] = {
-            key: value if key.startswith(_OWN_DOMAIN) else names.of("annotation", value)
+            key: value if key.startswith(_OWN_DOMAIN) or is_plain(value) else names.of("annotation", value)
             for key, value in metadata["annotations"].items()
         }
     owners = metadata.get("ownerReferences")
@@ -127,7 +144,8 @@ def _pod_group(names: Names, tree: Tree) -> Tree:
     kept = only(spec, ("schedulingPolicy", "priority"))
     if spec.get("resourceClaims"):
         kept["resourceClaims"] = [claim_entry(names, one) for one in spec["resourceClaims"]]
-    return {"spec": kept}
+    made = (tree.get("status") or {}).get("resourceClaimStatuses") or ()
+    return {"spec": kept, "status": {"resourceClaimStatuses": [claim_entry(names, one) for one in made]}}
 
 
 def _slice(names: Names, tree: Tree) -> Tree:
@@ -136,11 +154,13 @@ def _slice(names: Names, tree: Tree) -> Tree:
     if spec.get("nodeName"):
         kept["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("devices"):
-        kept["devices"] = [
-            {**one, "nodeName": names.of("node", one["nodeName"])} if one.get("nodeName") else one
-            for one in kept["devices"]
-        ]
+        kept["devices"] = [_device(names, one) for one in kept["devices"]]
     return {"spec": kept}
+
+
+def _device(names: Names, device: Tree) -> Tree:
+    found = {**device, "nodeName": names.of("node", device["nodeName"])} if device.get("nodeName") else device
+    return {**found, "basic": _device(names, device["basic"])} if device.get("basic") else found  # v1beta1
 
 
 def _in_pool(names: Names, tree: Tree, key: str = "pool") -> Tree:
@@ -154,10 +174,10 @@ def _claim(names: Names, tree: Tree) -> Tree:
     if allocation:
         devices = dict(allocation.get("devices") or {})
         devices["results"] = [_in_pool(names, one) for one in devices.get("results") or ()]
-        kept["allocation"] = {**names.selectors(allocation), "devices": devices}
+        kept["allocation"] = {**names.selectors(allocation), "devices": _without_parameters(devices)}
     if status.get("reservedFor"):
         kept["reservedFor"] = [
-            {**one, "name": names.of("pod" if one.get("resource") == "pods" else "owner", one.get("name", ""))}
+            {**one, "name": names.of(_USERS.get(one.get("resource", ""), "owner"), one.get("name", ""))}
             for one in status["reservedFor"]
         ]
     if status.get("devices"):
@@ -168,16 +188,36 @@ def _claim(names: Names, tree: Tree) -> Tree:
             }
             for one in status["devices"]
         ]
-    return {"spec": tree.get("spec") or {}, "status": kept}
+    return {"spec": _claim_spec(tree.get("spec") or {}), "status": kept}
+
+
+def _claim_spec(spec: Tree) -> Tree:
+    return {**spec, "devices": _without_parameters(spec["devices"])} if spec.get("devices") else spec
+
+
+def _without_parameters(tree: Tree) -> Tree:
+    """Of what a driver is told only the kind: what is in it is the driver's affair, and may be anything."""
+    if not tree.get("config"):
+        return tree
+    return {**tree, "config": [_config(one) for one in tree["config"]]}
+
+
+def _config(one: Tree) -> Tree:
+    opaque = one.get("opaque")
+    if not opaque:
+        return one
+    return {**one, "opaque": {**opaque, "parameters": only(opaque.get("parameters") or {}, ("apiVersion", "kind"))}}
 
 
 def _claim_template(names: Names, tree: Tree) -> Tree:
     spec = tree.get("spec") or {}
-    return {"spec": {"metadata": _metadata(names, spec.get("metadata") or {}), "spec": spec.get("spec") or {}}}
+    return {
+        "spec": {"metadata": _metadata(names, spec.get("metadata") or {}), "spec": _claim_spec(spec.get("spec") or {})}
+    }
 
 
-def _as_it_is(names: Names, tree: Tree) -> Tree:
-    return {"spec": names.selectors(tree.get("spec") or {})}
+def _device_class(names: Names, tree: Tree) -> Tree:
+    return {"spec": _without_parameters(names.selectors(tree.get("spec") or {}))}
 
 
 def _taint_rule(names: Names, tree: Tree) -> Tree:
@@ -193,7 +233,7 @@ def _event(names: Names, tree: Tree) -> Tree:
     kept = only(about, ("kind", "apiVersion", "uid"))
     kept["namespace"] = names.of("namespace", about.get("namespace", ""))
     kept["name"] = names.of(_SORTS.get(about.get("kind", ""), "owner"), about.get("name", ""))
-    message = names.text(str(tree.get("message") or "")) if tree.get("reason") in _TOLD else ""
+    message = told(names, str(tree.get("message") or "")) if tree.get("reason") in _TOLD else ""
     source = only(tree.get("source") or {}, ("component",))
     return {"involvedObject": kept, **only(tree, _EVENT), "source": source, "message": message}
 
@@ -217,6 +257,6 @@ _KINDS: dict[str, Redact] = {
     "Namespace": _namespace, "Node": _node, "Pod": _pod, "Deployment": _workload, "ReplicaSet": _workload,
     "StatefulSet": _workload, "DaemonSet": _workload, "Job": _workload, "CronJob": _workload,
     "ReplicationController": _workload, "PodGroup": _pod_group, "ResourceSlice": _slice, "ResourceClaim": _claim,
-    "ResourceClaimTemplate": _claim_template, "DeviceClass": _as_it_is, "DeviceTaintRule": _taint_rule,
+    "ResourceClaimTemplate": _claim_template, "DeviceClass": _device_class, "DeviceTaintRule": _taint_rule,
     "Event": _event, "ResourceQuota": _quota, "Lease": _lease,
 }  # fmt: skip

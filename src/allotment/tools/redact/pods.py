@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from allotment.model.pod_groups import group_of
 from allotment.model.trees import Tree
 from allotment.tools.redact.names import Names, only
+from allotment.tools.redact.sentences import told
 from allotment.vocabulary.folders import telling
 
 _SPEC = (
@@ -24,6 +26,8 @@ def pod_spec(names: Names, spec: Tree) -> Tree:
         found["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("priorityClassName"):
         found["priorityClassName"] = names.of("priority", spec["priorityClassName"])
+    if group := group_of(spec):
+        found["schedulingGroup"] = {"podGroupName": names.of("podgroup", group)}
     if spec.get("nodeSelector"):
         found["nodeSelector"] = names.labels(spec["nodeSelector"])
     for field in ("affinity", "topologySpreadConstraints"):
@@ -108,5 +112,5 @@ def condition(names: Names, one: Tree) -> Tree:
     """A condition; only the scheduler's sentence is kept, of which we know what it may name."""
     found = only(one, _CONDITION)
     if one.get("type") == "PodScheduled" and one.get("message"):
-        found["message"] = names.text(str(one["message"]))
+        found["message"] = told(names, str(one["message"]))
     return found

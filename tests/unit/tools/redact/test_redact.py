@@ -192,6 +192,75 @@ def test_sentences_of_the_scheduler_stay_with_the_new_names() -> None:
     assert "message" not in pod["status"]["conditions"][1]
 
 
+#: What was said of things that are gone by now, or that nobody may read, and what may be seen of it.
+GONE = {
+    "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {team: gods}. "
+    "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.":
+        "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {team: value-1}. "
+        "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+    "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi are wanted "
+    "(not-enough-capacity) of spec.devices.requests[0].exactly.":
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 80Gi are wanted "
+        "(not-enough-capacity) of spec.devices.requests[0].exactly.",
+    "0/1 nodes are available: 1 node(s) had untolerated taint {wotan.io/team: froh}.":
+        "0/1 nodes are available: 1 node(s) had untolerated taint {word-3/team: word-1}.",
+    'persistentvolumeclaim "fricka" not found': 'persistentvolumeclaim "word-1" not found',
+    "waiting for ephemeral volume controller to create the persistentvolumeclaim \"alt-0-scratch\"":
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "word-1"',
+    "Successfully assigned donner/froh to erda": "Successfully assigned word-1/word-3 to word-2",
+    "Preempted by pod alt-0 on node erda": "Preempted by pod word-1 on node word-2",
+    'claims "alt-0-x" is forbidden: exceeded quota: erda, requested: count/resourceclaims.resource.k8s.io=1':
+        'claims "word-1" is forbidden: exceeded quota: word-3, requested: count/resourceclaims.resource.k8s.io=1',
+    'admission webhook "no.rhine.example" denied the request: ask Floßhilde\nor Woglinde':
+        'admission webhook "word-1" denied the request',
+    "ValidatingAdmissionPolicy 'ortlinde' with binding 'gerhilde' denied request: by order of Fricka":
+        "ValidatingAdmissionPolicy 'word-2' with binding 'word-1' denied request",
+    "node flosshilde-7.rhine.example is gone, registry.example/a/b:1 too":
+        "node word-3 is gone, word-4/word-1/word-2:1 too",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", GONE)
+def test_nobody_is_named_who_is_not_in_the_snapshot(said: str) -> None:
+    asked = {"requests": {"nvidia.com/gpu": "1"}}
+    taint = {"key": "team", "value": "gods", "effect": "NoSchedule"}
+    trees: list[Tree] = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "walhall"}, "spec": {"taints": [taint]}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "loge", "namespace": "default"},
+         "spec": {"containers": [{"name": "c", "resources": asked}]}},
+        {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+         "involvedObject": {"kind": "Pod", "name": "loge"}, "reason": "FailedScheduling", "message": said},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rhine", "namespace": "default"},
+         "status": {"hard": {"count/resourceclaims.resource.k8s.io": "4"}}},
+    ]  # fmt: skip
+    assert redacted(trees)[2]["message"] == GONE[said]
+
+
+def test_groups_stay_together() -> None:
+    entry = {"name": "gpu", "resourceClaimTemplateName": "ring"}
+    group: Tree = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "metadata": {"name": "nornen", "namespace": "valhalla"}, "spec": {"resourceClaims": [entry]},
+        "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "ring-claim"}]},
+    }  # fmt: skip
+    pod, claim = copy.deepcopy([POD, CLAIM])
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "nornen"}
+    claim["status"]["reservedFor"] = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "nornen"}]
+    group, pod, claim = redacted([group, pod, claim])
+    name = group["metadata"]["name"]
+    assert (
+        name == pod["spec"]["schedulingGroup"]["podGroupName"] == claim["status"]["reservedFor"][0]["name"] != "nornen"
+    )
+    assert group["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == claim["metadata"]["name"]
+
+
+def test_yes_and_no_stay_in_annotations() -> None:
+    pod = copy.deepcopy(POD)
+    pod["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true", "owner": "mime"}
+    (found,) = redacted([pod])
+    assert found["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true", "owner": "annotation-1"}
+
+
 @given(st.sets(st.text(alphabet="abc-019", min_size=1, max_size=6), min_size=1, max_size=30))
 def test_pseudonyms_stand_in_the_order_of_the_names(originals: set[str]) -> None:
     names = Names()
