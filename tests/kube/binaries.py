@@ -26,6 +26,9 @@ from typing import Final, NamedTuple
 from bench.kube_programs import FOLDER, KUBERNETES, PROGRAMS, cache, missing
 
 BUILT, FAILED, SKIPPED = 0, 1, 3
+#: What makes a machine a node, beside runc: built by whoever needs one (:func:`built`).
+OF_NODES: Final = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
+CONTAINERD: Final = "v2.2.9"
 MODULES: Final = Path(__file__).parent / "modules"
 #: Modules come over the network, and the linker fills the disk: free space below this is told before minutes are spent.
 LEAST_BYTES: Final = 5_000_000_000
@@ -55,10 +58,14 @@ def sources() -> dict[str, Source]:
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     stamp = {"gitVersion": KUBERNETES, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamps = {f"{_STAMPED}.{key}": value for key, value in stamp.items()}
-    kubernetes = {
-        name: Source("kubernetes", f"k8s.io/kubernetes/cmd/{name}", stamps) for name in PROGRAMS if name != "etcd"
+    containerd = "github.com/containerd/containerd/v2"
+    of_kubernetes = {
+        name: Source("kubernetes", f"k8s.io/kubernetes/cmd/{name}", stamps) for name in (*PROGRAMS[1:], "kubelet")
     }
-    return {"etcd": Source("etcd", "go.etcd.io/etcd/server/v3", {}), **kubernetes}
+    containerd = "github.com/containerd/containerd/v2"
+    version = {f"{containerd}/version.Version": CONTAINERD}
+    of_containerd = {name: Source("containerd", f"{containerd}/cmd/{name}", version) for name in OF_NODES[1:]}
+    return {"etcd": Source("etcd", "go.etcd.io/etcd/server/v3", {}), **of_kubernetes, **of_containerd}
 
 
 class Unbuilt(Exception):
@@ -75,8 +82,13 @@ def brought(*, only_check: bool = False) -> Path:
         if lacking := missing():
             raise Unbuilt(f"${FOLDER} is {named}: {', '.join(lacking)} not found there")
         return Path(named)
+    return built(PROGRAMS, only_check=only_check)
+
+
+def built(names: Sequence[str], *, only_check: bool = False) -> Path:
+    """The folder of what was built, with these programs; :class:`Unbuilt` when they cannot be."""
     folder = cache()
-    if all((folder / name).is_file() for name in PROGRAMS):
+    if all((folder / name).is_file() for name in names):
         return folder
     go = _go()
     if only_check:
@@ -84,9 +96,9 @@ def brought(*, only_check: bool = False) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
-            for name, source in sources().items():
+            for name in names:
                 if not (folder / name).is_file():
-                    _built(go, name, source, folder)
+                    _built(go, name, sources()[name], folder)
     except OSError as error:
         raise Unbuilt(f"{folder}: cannot be written: {error.strerror or error}") from None
     return folder
