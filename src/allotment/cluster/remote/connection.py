@@ -62,6 +62,8 @@ _NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionE
 _BROKEN_OFF: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 _HOPELESS: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)
 _LOST_ITS_SERVER: Final = (502, 503, 504)
+#: What an API server says, and no Status with it, of a path that it does not serve.
+_NOT_SERVED: Final = "404 page not found"
 
 
 class Question(NamedTuple):
@@ -175,7 +177,7 @@ class Connection:
             self._met = True
             if 200 <= response.status < 300:
                 return response
-            refusal = await _refusal(response)
+            refusal = await self._refusal(question, response)
             if response.status == 401 and not renewed and self._credentials.forget():
                 renewed = True
             elif tries.may_come(wait := _wait(response)):
@@ -213,6 +215,29 @@ class Connection:
             if self._on_answer is not None:
                 self._on_answer(question.method, code, time.monotonic() - began)
         return response
+
+    async def _refusal(self, question: Question, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
+        """The server's own Status; where something else answered (a proxy), one made of what it said.
+
+        But that something is not there only an API server can say: whoever believed others would take it for gone.
+        """
+        try:
+            data = await response.read()
+        except _FAILURES:
+            data = b""
+        finally:
+            _leave(response)
+        try:
+            tree = msgspec.json.decode(data, type=dict[str, Any])
+        except msgspec.DecodeError:
+            tree = {}
+        code = response.status
+        if tree.get("kind") == "Status":
+            return StatusError({**tree, "code": tree.get("code") or code})
+        said = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
+        if code == 404 and said != _NOT_SERVED:
+            return Unreachable(f"{question.method} {self._url(question)}: 404 by what is no API server: {said}")
+        return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {said}"))
 
     def _opened(self, question: Question) -> aiohttp.ClientSession:
         if self._closed:  # by whoever ends, while this request was on its way here: nobody would close another one
@@ -284,25 +309,6 @@ def _timeout(silence: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(
         total=None, connect=3 * _CONNECT_SECONDS, sock_connect=_CONNECT_SECONDS, sock_read=silence
     )
-
-
-async def _refusal(response: aiohttp.ClientResponse) -> StatusError:
-    """The server's own Status; where something else answered (a proxy), one made of what it said."""
-    try:
-        data = await response.read()
-    except _FAILURES:
-        data = b""
-    finally:
-        _leave(response)
-    try:
-        tree = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError:
-        tree = {}
-    code = response.status
-    if tree.get("kind") == "Status":
-        return StatusError({**tree, "code": tree.get("code") or code})
-    said = data[:200].decode("utf-8", "replace").strip() or response.reason or ""
-    return StatusError(status(code, _REASONS.get(code, ""), f"{response.url} answered {code}: {said}"))
 
 
 _REASONS: Final = {

@@ -92,6 +92,8 @@ class HttpClient:
                     raise
                 items, token, page = [], "", 0
                 continue
+            if "items" not in tree:  # a proxy's answer, say: an empty list would mean that all of it is gone
+                raise Unreachable(f"{self.target.server}{path}: wanted a list, got {str(tree)[:80]}")
             kind = str(tree.get("kind", "")).removesuffix("List")
             for item in tree.get("items") or ():
                 # Servers leave out of items what the list says for all of them.

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from allotment.model.loading import load_text
 from allotment.model.trees import Tree
@@ -75,9 +75,10 @@ class Target(NamedTuple):
 
 def target(paths: Sequence[Path] = (), context: str = "", environment: Mapping[str, str] = os.environ) -> Target:
     """The way to a cluster: by the files given, by ``KUBECONFIG``, by ``~/.kube/config``, or from the pod we are in."""
-    paths = paths or usual_paths(environment)
+    given, paths = bool(paths), paths or usual_paths(environment)
     if not any(path.exists() for path in paths):
-        if not context and (inside := in_cluster(environment)) is not None:
+        # Whoever names a file means that cluster, and not another one.
+        if not (given or context) and (inside := in_cluster(environment, _SERVICE_ACCOUNT)) is not None:
             return inside
         looked = ", ".join(str(path) for path in paths)
         raise NoKubeconfig(f"no kubeconfig: looked for {looked}; name one by --kubeconfig or KUBECONFIG")
@@ -93,11 +94,14 @@ def contexts(paths: Sequence[Path] = (), environment: Mapping[str, str] = os.env
 def usual_paths(environment: Mapping[str, str] = os.environ) -> list[Path]:
     """Where kubectl looks."""
     listed = [Path(entry) for entry in environment.get("KUBECONFIG", "").split(os.pathsep) if entry]
-    return listed or [Path.home() / ".kube" / "config"]
+    try:
+        return listed or [Path.home() / ".kube" / "config"]
+    except RuntimeError:  # a pod's user may have no home
+        return [Path("~/.kube/config")]
 
 
-def in_cluster(environment: Mapping[str, str] = os.environ, folder: Path = _SERVICE_ACCOUNT) -> Target | None:
-    """The cluster whose pod we are in, as its service account; None outside of one."""
+def in_cluster(environment: Mapping[str, str], folder: Path) -> Target | None:
+    """The cluster whose pod we are in, as the service account of a folder; None outside of one."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     token_file = folder / "token"
     if not (host and port and token_file.exists()):
@@ -128,6 +132,13 @@ class _Entry(NamedTuple):
         if not isinstance(value, str):
             raise self.wrong(key, f"wanted a string, found {type(value).__name__}")
         return value
+
+    def objects(self, key: str, tree: Tree) -> list[Tree]:
+        """A list of objects in a tree of the entry's."""
+        found = tree.get(key) or []
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise self.wrong(key, "wanted a list of objects")
+        return found
 
     def pem(self, key: str) -> bytes:
         """What ``<key>-data`` holds, else the content of the file ``<key>``."""
@@ -203,7 +214,7 @@ class _Merged:
             raise cluster.wrong("server", "wanted a URL, found nothing")
         if "://" not in server:
             server = f"http://{server}"
-        if not server.startswith(("http://", "https://")):
+        if not _is_url(server):
             raise cluster.wrong("server", f"wanted an http or https URL, found {server!r}")
         found = Target(
             server=server.rstrip("/"),
@@ -220,6 +231,14 @@ class _Merged:
         if name not in entries:
             raise UnusableKubeconfig(f"{where}: {what} {name!r} is not there; there are: {_listed(entries)}")
         return entries[name]
+
+
+def _is_url(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an address or a port that is none
+        return False
 
 
 def _proxy(cluster: _Entry) -> str:
@@ -263,7 +282,7 @@ def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
         raise user.wrong("exec", "wanted a command")
     if "/" in command and not Path(command).is_absolute():
         command = str(user.path(command))
-    pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in tree.get("env") or ()]
+    pairs = [(str(entry.get("name")), str(entry.get("value", ""))) for entry in user.objects("env", tree)]
     arguments = tuple(str(argument) for argument in tree.get("args") or ())
     version = str(tree.get("apiVersion") or "")
     if version not in _PLUGIN_VERSIONS:
@@ -272,7 +291,7 @@ def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
     mode = str(tree.get("interactiveMode") or "")
     if mode and mode not in _MODES:
         raise user.wrong("exec", f"wanted interactiveMode {', '.join(_MODES)}, found {mode!r}")
-    extensions = [entry for entry in cluster.tree.get("extensions") or () if entry.get("name") == _TO_PLUGINS]
+    extensions = [entry for entry in cluster.objects("extensions", cluster.tree) if entry.get("name") == _TO_PLUGINS]
     return Plugin(
         command, arguments, tuple(pairs), version, str(tree.get("installHint") or ""),
         tree.get("provideClusterInfo") is True, mode or "IfAvailable",
@@ -283,7 +302,10 @@ def _plugin(user: _Entry, cluster: _Entry) -> Plugin | None:
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
     headers += [("Impersonate-Group", str(group)) for group in user.tree.get("as-groups") or ()]
-    for key, values in (user.tree.get("as-user-extra") or {}).items():
+    extra = user.tree.get("as-user-extra") or {}
+    if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
+        raise user.wrong("as-user-extra", "wanted names, each with a list of strings")
+    for key, values in extra.items():
         # What a header's name cannot hold is escaped, as client-go does.
         name = quote(key, safe="!#$&'*+^`|")
         headers += [(f"Impersonate-Extra-{name}", str(value)) for value in values]

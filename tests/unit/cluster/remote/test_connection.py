@@ -31,6 +31,8 @@ from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
 NODE = {"metadata": {"name": "n1"}}
 VERSIONED = {"metadata": {"name": "n1", "resourceVersion": "7"}}
 PINNED = {"metadata": {"uid": "u"}}
+#: An answer to all that can be asked.
+WHAT: Tree = {"kind": "Node", "items": []}
 
 Ask = Callable[[HttpClient], Awaitable[Any]]
 
@@ -55,7 +57,7 @@ ASKED: dict[str, tuple[Ask, bool]] = {
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_a_proxy_lost_is_asked_again_where_that_is_safe(asked: str, code: int) -> None:
     ask, repeatable = ASKED[asked]
-    server = Scripted(Response(code, (), b"no backend"), Response(code, (), b""), answer({"kind": "Node"}))
+    server = Scripted(Response(code, (), b"no backend"), Response(code, (), b""), answer(WHAT))
 
     async def story(client: HttpClient) -> None:
         if repeatable:
@@ -73,7 +75,7 @@ def test_what_a_proxy_lost_is_asked_again_where_that_is_safe(asked: str, code: i
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_whoever_is_told_when_to_come_back_does_so_whatever_was_asked(asked: str, code: int) -> None:
     ask, _ = ASKED[asked]
-    server = Scripted(refusal(code, "later", ("Retry-After", "0")), answer({"kind": "Node"}))
+    server = Scripted(refusal(code, "later", ("Retry-After", "0")), answer(WHAT))
     talk(server, ask, patience=0)
     assert len(server.asked) == 2
 
@@ -379,7 +381,7 @@ def test_through_a_proxy_without_tls() -> None:
 def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> None:
     ask, _ = ASKED[asked]
     bars = chain([""], repeat("another leads"))
-    server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer({"kind": "Node"}))
+    server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer(WHAT))
 
     async def story() -> None:
         serving = Server(server)
@@ -400,7 +402,7 @@ def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> No
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_is_barred_for_a_moment_is_sent_once_afterwards(asked: str) -> None:
     ask, _ = ASKED[asked]
-    server = Scripted(answer({"kind": "Node"}))
+    server = Scripted(answer(WHAT))
     bars = chain(["it is late"], repeat(""))
     talk(server, ask, patience=5, barred=lambda: next(bars))
     assert len(server.asked) == 1

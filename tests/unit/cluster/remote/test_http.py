@@ -21,6 +21,7 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
+from allotment.model.trees import Tree
 
 PODS = Resource("", "v1", "pods", "Pod", True)
 NODES = Resource("", "v1", "nodes", "Node", False)
@@ -270,7 +271,7 @@ def test_no_answer_is_unreachable_and_says_what_was_tried() -> None:
 
 
 def test_what_is_no_list_is_none_and_not_an_empty_one() -> None:
-    strange = ({}, {"kind": "Status", "status": "Success"}, {"login": "https://sso"})
+    strange: tuple[Tree, ...] = ({}, {"kind": "Status", "status": "Success"}, {"login": "https://sso"})
     server = Scripted(*map(answer, strange), answer({"kind": "PodList", "metadata": {}, "items": None}))
 
     async def story(client: HttpClient) -> None:
@@ -288,7 +289,7 @@ def test_only_an_api_server_can_say_that_something_is_not_there() -> None:
 
     async def story(client: HttpClient) -> None:
         for _ in strangers:
-            with pytest.raises(Unreachable, match="GET .*/api/v1/nodes/n1: 404 by what is no API server"):
+            with pytest.raises(Unreachable, match=r"GET .*/api/v1/nodes/n1: 404 by what is no API server"):
                 await client.get(NODES, "n1")
         for _ in range(2):  # of an object, and of a kind
             with pytest.raises(StatusError) as raised:

@@ -115,13 +115,13 @@ CLUSTER = "clusters: [{name: c, cluster: {server: 'https://c'}}]\n"
          "cluster 'c', proxy-url: wanted an http:// or https:// proxy, found 'socks5://p:1080'; SOCKS is not spoken"),
         (MINIMAL + CLUSTER.replace("server", "proxy-url: 'p:3128', server") + "users: [{name: u}]",
          "proxy-url: wanted an http:// or https:// proxy, found 'p:3128'"),
-        (MINIMAL + CLUSTER.replace("//c", "//[::1") + "users: [{name: u}]", "cluster 'c', server: wanted an http or "
-         "https URL, found 'https://[::1'"),
+        (MINIMAL + CLUSTER.replace("//c", "//[::1") + "users: [{name: u}]",
+         "cluster 'c', server: wanted an http or https URL, found 'https://[::1'"),
         (MINIMAL + CLUSTER.replace("//c", "//c:99999") + "users: [{name: u}]", "found 'https://c:99999'"),
         (MINIMAL + CLUSTER.replace("server", "extensions: [x], server") + "users: [{name: u, user: {exec: {command: a, "
          "apiVersion: client.authentication.k8s.io/v1}}}]", "cluster 'c', extensions: wanted a list of objects"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {exec: {command: a, env: [A=b], apiVersion: "
-         "client.authentication.k8s.io/v1}}}]", "user 'u', exec: env: wanted a list of objects"),
+         "client.authentication.k8s.io/v1}}}]", "user 'u', env: wanted a list of objects"),
         (MINIMAL + CLUSTER + "users: [{name: u, user: {as: jane, as-user-extra: [x]}}]",
          "user 'u', as-user-extra: wanted names, each with a list of strings"),
     ],
@@ -190,7 +190,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_who_names_a_file_is_not_taken_elsewhere(tmp_path: Path, pod: dict[str, str]) -> None:
     assert kubeconfig.target(environment={**pod, "KUBECONFIG": "/not/there"}).server == "https://10.0.0.1:443"
-    with pytest.raises(kubeconfig.NoKubeconfig, match="looked for .*/none"):
+    with pytest.raises(kubeconfig.NoKubeconfig, match=r"looked for .*/none"):
         kubeconfig.target([tmp_path / "none"], environment=pod)
 
 
@@ -200,7 +200,7 @@ def test_nobody_needs_a_home(pod: dict[str, str], monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Path, "home", homeless)
     assert kubeconfig.target(environment=pod).server == "https://10.0.0.1:443"
-    with pytest.raises(kubeconfig.NoKubeconfig, match="looked for ~/.kube/config"):
+    with pytest.raises(kubeconfig.NoKubeconfig, match=r"looked for ~/.kube/config"):
         kubeconfig.target(environment={})
 
 
