@@ -225,6 +225,8 @@ CODES: Mapping[str, Code] = {
     ),
 }
 
+#: A cluster that is full is no fault of anybody: here waiting helps.
+BUSY: frozenset[str] = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
 #: code -> how far from fitting, smaller is nearer.
 RANK: Mapping[str, int] = {code: rank for rank, code in enumerate(CODES)}
 
@@ -280,7 +282,7 @@ class Change(Value, frozen=True):
     ``object`` (kind and name) and ``path`` are what to change and ``becomes`` the new value: a mapping is merged into
     what stands there, anything else replaces it, and without it what stands there is removed. Of several changes each
     is made on what the one before it left. ``node`` is where it fits then. A change that is nobody's to write (the
-    driver's, say) has a ``text`` only.
+    driver's, say) has a ``text`` only. ``remedy`` is its name in `remedies.REMEDIES`.
     """
 
     text: str
@@ -288,10 +290,14 @@ class Change(Value, frozen=True):
     path: str = ""
     becomes: Any = None
     node: str = ""
+    remedy: str = ""
 
 
 class Refused(Value, frozen=True):
-    """Why there is no allocation: on one node, or, when ``node`` is empty, on any."""
+    """Why there is no allocation: on one node, or, when ``node`` is empty, on any.
+
+    ``changes`` are to be made together; ``otherwise`` are those of the next remedy, if one of another kind helps, too.
+    """
 
     code: str
     summary: str
@@ -301,6 +307,7 @@ class Refused(Value, frozen=True):
     funnels: tuple[Funnel, ...] = ()
     nearest: Miss | None = None
     changes: tuple[Change, ...] = ()
+    otherwise: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
     alternatives: tuple[Refused, ...] = ()
     kubernetes: str = ""

@@ -164,8 +164,8 @@ def test_an_excluded_node_that_has_the_devices_is_told() -> None:
         pod("p", more="  nodeSelector: {zone: b}\n"),
     )  # fmt: skip
     text = "\n".join(lines(explanation))
-    assert codes(explanation) == ["driver-missing"]
-    assert "the pod excludes n1, which has the devices: nodeSelector zone=b" in text
+    assert codes(explanation) == ["node-not-eligible"]
+    assert "the pod's nodeSelector zone=b keeps it off n1, which has the devices" in " ".join(text.split())
 
 
 def test_a_slice_that_the_api_server_refuses_is_left_out_and_named() -> None:
@@ -312,7 +312,7 @@ def test_nodes_that_the_pod_excludes_are_told_once() -> None:
     text = " ".join(" ".join(lines(explanation)).split())
     assert codes(explanation) == ["node-not-eligible"]
     assert text.count("nodeSelector zone=b") == 1
-    assert text.count("node taint busy:NoSchedule") == 1
+    assert text.count("has taint busy:NoSchedule") == 1
 
 
 def test_where_no_change_helps_it_says_what_does() -> None:

@@ -1,4 +1,4 @@
-"""The smallest change that makes refused claims fit, found by making changes and asking the engine.
+"""What makes refused claims fit, found by making changes and asking the engine, in the order of `remedies`.
 
 Candidates come from the cause. One that does not suffice may still be needed: then the cause of what remains is found,
 and a second and third change are tried on top. Nothing is told that the engine has not confirmed.
@@ -6,13 +6,15 @@ and a second and third change are tried on top. Nothing is told that the engine 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 from allotment.engine.diagnosis.cause import cause
 from allotment.engine.diagnosis.scene import Cause, Inquiry
 from allotment.engine.diagnosis.world import Candidate, World
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Change
+from allotment.engine.remedies import REMEDIES, TURN, effort
 
 #: Changes that are told together at most.
 DEPTH = 3
@@ -21,12 +23,17 @@ _PURSUED = 3
 _TRIES = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """Changes that were verified together, and how large they are; none if nothing that was tried helps."""
+class Mending(NamedTuple):
+    """Changes that were verified together; none if nothing that was tried helps. ``otherwise``: what would help, too,
+    where the first of them asks nothing of whoever waits."""
 
     changes: tuple[Change, ...] = ()
-    size: int = 1_000
+    otherwise: tuple[Change, ...] = ()
+
+    @property
+    def effort(self) -> tuple[int, int]:
+        """How much the changes are together."""
+        return effort(change.remedy for change in self.changes)
 
 
 class Budget:
@@ -57,20 +64,28 @@ def smallest_change(world: World, found: Cause, inquiry: Inquiry, budget: Budget
 
 
 def _smallest(world: World, found: Cause, inquiry: Inquiry, tries: list[int]) -> Mending:
-    for depth in range(1, DEPTH + 1):
+    first = _found(world, found, inquiry, tries)
+    if not first or REMEDIES[first[0].remedy].changes != "nothing":
+        return Mending(first)
+    others = tuple(c for c in found.candidates if REMEDIES[c.remedy].changes != "nothing")
+    return Mending(first, _found(world, replace(found, candidates=others), inquiry, tries, most=1))
+
+
+def _found(world: World, found: Cause, inquiry: Inquiry, tries: list[int], most: int = DEPTH) -> tuple[Change, ...]:
+    for depth in range(1, most + 1):
         path = _search(world, found, inquiry, depth, tries)
         if path is not None:
-            changes = tuple(
-                Change(text=c.text, object=c.object, path=c.path, becomes=c.becomes, node=world.node) for c in path
+            return tuple(
+                Change(text=c.text, object=c.object, path=c.path, becomes=c.becomes, node=world.node, remedy=c.remedy)
+                for c in path
             )
-            return Mending(changes, sum(c.size for c in path))
         if tries[0] <= 0:
             break
-    return Mending()
+    return ()
 
 
 def _search(world: World, found: Cause, inquiry: Inquiry, depth: int, tries: list[int]) -> list[Candidate] | None:
-    ordered = sorted(found.candidates, key=lambda c: c.size)
+    ordered = sorted(found.candidates, key=lambda c: TURN[c.remedy])
     pursued = 0
     for candidate in ordered:
         if tries[0] <= 0:

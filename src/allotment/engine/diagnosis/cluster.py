@@ -92,14 +92,17 @@ class Diagnoser:
             (e, smallest_change(e.world, e.cause, e.inquiry, self._budget) if number < _WITH_CHANGE else Mending())
             for number, e in enumerate(found)
         ]
-        # Nearest first: by cause, then the smaller change, then the more of what is asked for, then the more nodes.
+        # Nearest first: by cause, then the easier remedy, then the more of what is asked for, then the more nodes.
         mended.sort(
             key=lambda pair: (
-                not pair[0].ends, RANK[pair[0].cause.code], pair[1].size, -_found(pair[0].cause), -len(pair[0].nodes)
+                not pair[0].ends, RANK[pair[0].cause.code], pair[1].effort, -_found(pair[0].cause), -len(pair[0].nodes)
             )
         )  # fmt: skip
         rows = tuple(
-            NodeReason(nodes=e.nodes, refused=altered(e.cause.refused(e.nodes[0]), changes=mending.changes))
+            NodeReason(
+                nodes=e.nodes,
+                refused=altered(e.cause.refused(e.nodes[0]), changes=mending.changes, otherwise=mending.otherwise),
+            )
             for e, mending in mended
         )
         headline = rows[0].refused if rows else _no_reason(claims)

@@ -28,12 +28,12 @@ _KIND = {"int": "an int", "bool": "a bool", "string": "a string", "version": "a 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A text that could replace the condition; ``""`` drops it. Smaller ``size`` is a smaller change.
+    """A text that could replace the condition; ``""`` drops it.
 
     ``rename`` (pattern and replacement) corrects a name wherever the selector uses it.
     """
 
-    size: int
+    remedy: str
     words: str
     becomes: str = ""
     rename: tuple[str, str] | None = None
@@ -111,7 +111,7 @@ def examine(
     The order matters: a name that nobody publishes explains a false comparison, never the reverse.
     """
     comparison = conjunct.comparison
-    repairs = [Repair(6, f"drop the condition {one_line(conjunct.text)}", "")]
+    repairs = [Repair("condition", f"drop the condition {one_line(conjunct.text)}", "")]
     if published.slices:
         for name in names:
             finding = _unknown_name(conjunct.text, (name.kind, name.domain, name.name), arriving, published)
@@ -162,7 +162,7 @@ def one_line(text: str) -> str:
 def _rename(old: str, new: str, words: str) -> Repair:
     """Write ``new`` for ``old``: a whole name, not a part of a longer one (nor of a longer domain)."""
     before = r"(?<![\w\-])" if "." not in old else r"(?<![\w.\-])"
-    return Repair(1, words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
+    return Repair("name", words, rename=(rf"{before}{re.escape(old)}(?![\w\-])", new.replace("\\", r"\\")))
 
 
 def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding | None:
@@ -185,7 +185,7 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
             lambda _: right,
             text,
         )
-        return Finding(code, f"{words}: {right}", None, (Repair(1, f"read {right}", becomes),))
+        return Finding(code, f"{words}: {right}", None, (Repair("name", f"read {right}", becomes),))
     if not attributes and not capacities and domain not in published.drivers:
         return _unknown_domain(text, path, arriving, published)
     what = "capacity" if side == "capacity" else "attribute"
@@ -198,7 +198,9 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
     if not names:
         crossed = near(name, there)
         other = "attributes" if side == "capacity" else "capacity"
-        repairs = [Repair(2, f"read {path_text((other, domain, n))}", path_text((other, domain, n))) for n in crossed]
+        repairs = [
+            Repair("likely", f"read {path_text((other, domain, n))}", path_text((other, domain, n))) for n in crossed
+        ]
         if crossed:
             summary += f"; {other}: {', '.join(crossed)}"
     return Finding("unknown-attribute", summary, None, tuple(repairs))
@@ -222,7 +224,7 @@ def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], 
         wrong = path_text((path[0], domain, name))
         lookup = re.sub(r"\s+", "", text).replace("'", '"')
         rewritten = lookup.replace(wrong, right)
-        found = (Repair(2, f"read {right}", rewritten),) if meant and rewritten != lookup else ()
+        found = (Repair("likely", f"read {right}", rewritten),) if meant and rewritten != lookup else ()
         return Finding("unknown-driver", summary, None, found)
     summary += did_you_mean(domain, domains) or f" Domains here: {', '.join(domains)}"
     repairs = [_rename(domain, n, f'look {name} up in "{n}"') for n in names]
@@ -250,9 +252,9 @@ def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding 
     typed = _as_kind(wanted, kind)
     if typed is not None:
         becomes = comparison_text(path, comparison.operator, typed)
-        repairs.append(Repair(1, f"compare with {literal(typed)}", becomes))
+        repairs.append(Repair("name", f"compare with {literal(typed)}", becomes))
     if actual is not None and typed != actual:
-        repairs.append(Repair(4, f"ask for {literal(actual)}", comparison_text(path, "==", actual)))
+        repairs.append(Repair("other-value", f"ask for {literal(actual)}", comparison_text(path, "==", actual)))
     nearest = Miss(
         device=first.name, what=path[2], actual=f"{actual} ({kind})", wanted=f"{shown(wanted)} ({_kind_of(wanted)})"
     )
@@ -310,11 +312,12 @@ def _too_little_or_other(
     relaxed = operator.rstrip("=") + "=" if operator in ("<", ">") else operator
     if isinstance(actual, Quantity) and operator == "==":
         relaxed = ">="  # drivers publish exact bytes; asking for equality again would be the same trap
-    relaxation = Repair(3, _ask(path[-1], relaxed, actual), comparison_text(path, relaxed, actual))
+    remedy = "other-value" if relaxed == "==" else "less"
+    relaxation = Repair(remedy, _ask(path[-1], relaxed, actual), comparison_text(path, relaxed, actual))
     repairs = [*([relaxation] if operator != "!=" else []), *repairs]
     if operator == "==" and isinstance(wanted, Quantity) and any(v > wanted for _, v in valued if type(v) is Quantity):
         # Who writes == for an amount mostly means "at least"; where that helps it is the smaller change.
-        repairs.insert(0, Repair(2, _ask(path[-1], ">=", wanted), comparison_text(path, ">=", wanted)))
+        repairs.insert(0, Repair("likely", _ask(path[-1], ">=", wanted), comparison_text(path, ">=", wanted)))
     if path[0] == "capacity" and operator in (">", ">="):
         summary = (
             f"{nearest.wanted} {path[-1]} asked, the most that a device here has is {actual}"

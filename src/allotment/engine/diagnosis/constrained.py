@@ -266,7 +266,7 @@ def _unpublished(claim: ResourceClaim, index: int, found: Agreement, bound: list
     path = f"spec.devices.constraints[{index}].{'matchAttribute' if spec.match_attribute else 'distinctAttribute'}"
     candidates = [
         Candidate(
-            1,
+            "name",
             f"constrain {new}",
             edit_constraint(name, index, altered(spec, **{field: new})),
             f"ResourceClaim {name}",

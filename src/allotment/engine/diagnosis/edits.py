@@ -11,7 +11,7 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.diagnosis.holders import Holder
 from allotment.engine.diagnosis.names import likeness, near
 from allotment.engine.diagnosis.scene import Scene, places
-from allotment.engine.diagnosis.wording import plural
+from allotment.engine.diagnosis.wording import freed, plural
 from allotment.engine.diagnosis.world import Candidate, Place, World, claim_name, edit_constraint, edit_request
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
@@ -20,7 +20,7 @@ from allotment.model.resource import CapacityRequirements, DeviceConstraint, Res
 def ask_for(place: Place, asked: int, count: int) -> Candidate:
     """Another count of devices."""
     return Candidate(
-        3,
+        "less",
         f"ask for {plural(count, 'device')} instead of {asked}",
         edit_request(place, lambda old: altered(old, count=count)),
         place.object,
@@ -65,7 +65,7 @@ def complete_pool(pool: PoolID, *, surplus: bool) -> Candidate:
         text = f"let the driver of pool {pool} announce all the slices that are there; their devices suffice"
     else:
         text = f"let the driver finish pool {pool}; the devices that are there already suffice"
-    return Candidate(2, text, edit)
+    return Candidate("driver", text, edit)
 
 
 def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
@@ -74,7 +74,7 @@ def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
     others = sorted((c for c in world.classes if c != name), key=lambda c: (-likeness(name, c), c))
     return [
         Candidate(
-            1 if other in meant and name not in world.classes else 5,
+            "name" if other in meant and name not in world.classes else "other-class",
             f"use class {other}",
             edit_request(place, partial(altered, device_class_name=other)),
             place.object,
@@ -85,10 +85,10 @@ def other_classes(world: World, place: Place, name: str) -> list[Candidate]:
     ]
 
 
-def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words: str) -> Candidate:
+def capacity_edit(place: Place, requests: dict[str, Quantity], remedy: str, words: str) -> Candidate:
     """Other amounts in ``capacity.requests``."""
     return Candidate(
-        size,
+        remedy,
         words,
         edit_request(place, lambda old: altered(old, capacity=CapacityRequirements(requests=requests))),
         place.object,
@@ -99,29 +99,27 @@ def capacity_edit(place: Place, requests: dict[str, Quantity], size: int, words:
 
 def free_claims(holders: list[Holder]) -> list[Candidate]:
     """Ending the allocation of one claim, or of the first few."""
-    names = [h.claim for h in holders][:8]
     found = [
         Candidate(
-            10,
-            f"free claim {name}",
-            partial(World.without_claim, names=frozenset({name})),
-            f"ResourceClaim {name}",
+            "wait",
+            freed([one]),
+            partial(World.without_claim, names=frozenset({one.claim})),
+            f"ResourceClaim {one.claim}",
             "status.allocation",
         )
-        for name in names[:4]
+        for one in holders[:4]
     ]
-    for count in range(2, len(names) + 1):
-        some = names[:count]
-        found.append(
-            Candidate(10 + count, f"free claims {', '.join(some)}", partial(World.without_claim, names=frozenset(some)))
-        )
+    for count in range(2, min(len(holders), 8) + 1):
+        some = holders[:count]
+        without = partial(World.without_claim, names=frozenset(one.claim for one in some))
+        found.append(Candidate("wait", freed(some), without))
     return found
 
 
 def exact_count(place: Place, count: int) -> Candidate:
     """So many devices instead of all."""
     return Candidate(
-        4,
+        "less",
         f"ask for {plural(count, 'device')} instead of all",
         edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
         place.object,
@@ -138,7 +136,11 @@ def drop_one(claims: tuple[ResourceClaim, ...]) -> list[Candidate]:
     """Leave out a claim of the pod, or a request of the claim."""
     if len(claims) > 1:
         return [
-            Candidate(8, f"leave claim {claim_name(claim)} out", partial(_without_asking_for, name=claim_name(claim)))
+            Candidate(
+                "leave-out",
+                f"leave claim {claim_name(claim)} out",
+                partial(_without_asking_for, name=claim_name(claim)),
+            )
             for claim in reversed(claims)
         ]
     return []
@@ -148,7 +150,7 @@ def drop_constraint(claim: str, index: int, constraint: DeviceConstraint, attrib
     """The claim without one of its constraints."""
     kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
     return Candidate(
-        5,
+        "constraint",
         f"drop the constraint {kind} {attribute}",
         edit_constraint(claim, index, None),
         f"ResourceClaim {claim}",

@@ -27,14 +27,14 @@ class Holder:
     def __str__(self) -> str:
         if self.set_aside:
             return f"claim {self.claim} ({contested.WORDS})"
-        users = [_named(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
+        users = [among(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
         return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
 
 
-def _named(kind: str, names: tuple[str, ...]) -> str:
+def among(kind: str, names: tuple[str, ...]) -> str:
     """The first few of them.
 
-    >>> _named("pod", ("a",)), _named("pod", ("a", "b", "c", "d"))
+    >>> among("pod", ("a",)), among("pod", ("a", "b", "c", "d"))
     ('pod a', 'pods a, b, c and 1 more')
     """
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -33,7 +33,9 @@ def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
             did_you_mean(unknown[0], known) or f" Published: {', '.join(known) or 'none'}"
         )
         renames = [
-            capacity_edit(place, {(new if k == unknown[0] else k): v for k, v in requests.items()}, 1, f"ask for {new}")
+            capacity_edit(
+                place, {(new if k == unknown[0] else k): v for k, v in requests.items()}, "name", f"ask for {new}"
+            )
             for new in near(unknown[0], known) or tuple(k for k in known if k.partition("/")[2] == unknown[0])
         ]
         return Cause("unknown-attribute", summary, place.claim, place.name, (traced,), candidates=tuple(renames))
@@ -43,7 +45,7 @@ def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
         return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,))
     nearest = Miss(device=best.name, kind=best.kind, what=name, actual=str(has), wanted=str(requests[name]))
     summary = f"{requests[name]} of {name} asked, the most that a device here has is {has}"
-    smaller = capacity_edit(place, {**requests, name: has}, 3, f"ask for {has} of {name}")
+    smaller = capacity_edit(place, {**requests, name: has}, "less", f"ask for {has} of {name}")
     return Cause("not-enough-capacity", summary, place.claim, place.name, (traced,), nearest, (smaller,))
 
 
@@ -74,7 +76,7 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
         for t in loss.taints
     )
     tolerate = Candidate(
-        3,
+        "tolerate-device",
         f"tolerate {', '.join(map(str, loss.taints))}",
         edit_request(place, lambda old: altered(old, tolerations=(*old.tolerations, *tolerations))),
         place.object,

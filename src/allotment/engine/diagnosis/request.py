@@ -88,7 +88,11 @@ def _invalid_selector(scene: Scene, place: Place, asked: Asked) -> Cause | None:
                     place.claim,
                     place.name,
                     candidates=(
-                        (Candidate(0, mended.words, edit(index, mended.expression), object_, where, mended.expression),)
+                        (
+                            Candidate(
+                                "slip", mended.words, edit(index, mended.expression), object_, where, mended.expression
+                            ),
+                        )
                         if mended
                         else ()
                     ),

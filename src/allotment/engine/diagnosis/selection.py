@@ -105,7 +105,9 @@ def _guards(arriving: list[Seen], loss: Loss) -> tuple[Repair, ...]:
     assert loss.conjunct is not None
     good = sorted({s.driver for s in loss.arriving if s.name not in loss.errors} - {s.driver for s in arriving})
     return tuple(
-        Repair(1, f'test device.driver == "{d}" first', f'device.driver == "{d}" && {one_line(loss.conjunct.text)}')
+        Repair(
+            "name", f'test device.driver == "{d}" first', f'device.driver == "{d}" && {one_line(loss.conjunct.text)}'
+        )
         for d in good
     )
 
@@ -117,7 +119,7 @@ def _without_accessor(loss: Loss) -> tuple[Repair, ...]:
     found = _ACCESSOR.search(text)
     if found is None:
         return ()
-    return (Repair(1, f"leave out .{found[2]}, for in CEL it is the value itself", _ACCESSOR.sub(r"\1", text)),)
+    return (Repair("name", f"leave out .{found[2]}, for in CEL it is the value itself", _ACCESSOR.sub(r"\1", text)),)
 
 
 def _of_kubernetes(loss: Loss) -> tuple[Repair, ...]:
@@ -131,9 +133,9 @@ def _of_kubernetes(loss: Loss) -> tuple[Repair, ...]:
     becomes = [f"{number}{prefix}i"] if binary else [f"{number}{prefix.replace('K', 'k')}", f"{number}{prefix}i"]
     return tuple(
         Repair(
-            size, f"write {right}, for Kubernetes has no unit {found['unit']}", _UNIT.sub(rf"\g<before>{right}", text)
+            remedy, f"write {right}, for Kubernetes has no unit {found['unit']}", _UNIT.sub(rf"\g<before>{right}", text)
         )
-        for size, right in enumerate(becomes, 1)
+        for remedy, right in zip(("name", "likely"), becomes, strict=False)
         if right != f"{number}{found['unit']}"
     )
 
@@ -162,17 +164,17 @@ def _repairs(scene: Scene, place: Place, asked: Asked, loss: Loss, repairs: tupl
         edit: Edit
         if loss.of_class:
             # A class serves many claims: changing it is more than changing the claim, unless it is plainly misspelt.
-            size = repair.size + (1 if repair.rename else 5)
+            remedy = "likely" if repair.rename else "of-class"
             edit = edit_class(class_name, loss.selector, expression)
             object_, path = f"DeviceClass {class_name}", f"spec.selectors[{loss.selector}].cel.expression"
             words = f"in DeviceClass {class_name} {repair.words}"
         else:
-            size, words = repair.size, repair.words
+            remedy, words = repair.remedy, repair.words
             edit = edit_selector(place, loss.selector, expression)
             object_, path = place.object, f"{place.path}.selectors[{loss.selector}].cel.expression"
         if not expression:  # the selector goes with its last condition
             path = path.removesuffix(".cel.expression")
-        found.append(Candidate(size, words, edit, object_, path, expression or None))
+        found.append(Candidate(remedy, words, edit, object_, path, expression or None))
     return found
 
 

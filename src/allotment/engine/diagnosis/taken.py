@@ -82,7 +82,7 @@ def _share_in_use(
         candidates = []
         if total.nano > used:
             less = {**requests, name: Quantity.parse(rest)}
-            candidates.append(capacity_edit(place, less, 3, f"ask for {rest} of {name}"))
+            candidates.append(capacity_edit(place, less, "less", f"ask for {rest} of {name}"))
         candidates.extend(free_claims(holders))
         return Cause("capacity-in-use", summary, place.claim, place.name, (traced,), nearest, tuple(candidates))
     return Cause("capacity-in-use", f"no share of {device.name} is left", place.claim, place.name, (traced,))

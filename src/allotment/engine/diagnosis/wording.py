@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.engine.diagnosis.holders import Holder
+from allotment.engine.diagnosis.holders import Holder, among
 from allotment.engine.diagnosis.view import Seen
 from allotment.model.quantity import Quantity
 
@@ -22,6 +22,21 @@ def listed(holders: list[Holder], most: int = 3) -> str:
     """The first few holders."""
     named = ", ".join(str(h) for h in holders[:most])
     return named + (f" and {len(holders) - most} more claims" if len(holders) > most else "")
+
+
+def freed(holders: list[Holder]) -> str:
+    """What has to end before these claims are free again.
+
+    >>> freed([Holder("ml/a", ("a-0",)), Holder("ml/b", ("b-0", "b-1"))])
+    'wait for pods a-0, b-0, b-1 to end (claims ml/a, ml/b)'
+    >>> freed([Holder("ml/a")])
+    'free claim ml/a'
+    """
+    pods = tuple(dict.fromkeys(pod for one in holders for pod in one.pods))
+    claims = f"claim{'s' * (len(holders) > 1)} {', '.join(one.claim for one in holders)}"
+    if not all(one.pods for one in holders):
+        return f"free {claims}"
+    return f"wait for {among('pod', pods)} to end ({claims})"
 
 
 def amount_text(nano: int) -> str:

@@ -158,9 +158,9 @@ def edit_constraint(claim: str, index: int, constraint: DeviceConstraint | None)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change worth trying. ``size`` orders candidates; object, path and ``becomes`` say it exactly."""
+    """A change worth trying. ``remedy`` gives it its turn; object, path and ``becomes`` say it exactly."""
 
-    size: int
+    remedy: str
     text: str
     edit: Edit
     object: str = ""

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
-from allotment.engine.refusal import Change, Diagnosis, Refused
+from allotment.engine.refusal import Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
 from allotment.placing.filters.refusal import Refusal
@@ -19,8 +17,8 @@ from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.telling import shortage
 from allotment.tools.explain import messages
 from allotment.tools.explain.mending import let_in
-from allotment.tools.explain.nodes import KnownNode, served_node
-from allotment.tools.explain.rewording import owner_of, template_of
+from allotment.tools.explain.nodes import KnownNode, kept_off, served_node, why_excluded
+from allotment.tools.explain.rewording import easiest, owner_of, template_of
 from allotment.tools.explain.text import ADVICE
 
 #: Refusals that the pod's own words, or the node's taints, are the cause of.
@@ -45,7 +43,8 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
     if not refused or any(refusal.cause not in _CAUSES for _, refusal in refused):
         return []
     summary = shortage.lines(pod.demand, refused)[0]
-    changes = ways_in(pod, refused, has_devices)
+    way = way_in(pod, refused, has_devices)
+    changes = way.refused.changes if way is not None else ()
     if not changes and (coming := [machine for machine, _ in refused if machine.coming]):
         closed = [machine.name for machine in coming if machine.unschedulable]
         what, until = _CLOSED if closed else _KEPT
@@ -56,14 +55,19 @@ def reasons_of(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devi
     )
 
 
-def ways_in(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> tuple[Change, ...]:
-    """The fewest changes that let the pod onto one of these nodes where it would also have its devices."""
+def way_in(pod: WaitingPod, refused: list[tuple[Machine, Refusal]], has_devices: Holds) -> NodeReason | None:
+    """The node of these that the pod comes onto with the fewest changes, of those where it would have its devices."""
     good = [m for m, refusal in refused if refusal.cause in _CAUSES and not m.coming and has_devices(m)]
     value = _pod_of(pod.tree)
     where = template_of(value, owner_of(value))
-    ways = [(m.name, let_in(value, _known(m), where, bool(served_node(value)))) for m in good[:_TRIED]]
-    node, shortest = min(((node, way) for node, way in ways if way), key=lambda found: len(found[1]), default=("", ()))
-    return tuple(replace(change, node=node) for change in shortest)
+    rows = []
+    for machine in good[:_TRIED]:
+        node = _known(machine)
+        changes = let_in(value, node, where, bool(served_node(value))).changes
+        summary = kept_off([machine.name], why_excluded(value, node), machine.name)
+        told = Refused("node-not-eligible", summary, machine.name, changes=changes)
+        rows.append(NodeReason((machine.name,), told))
+    return easiest(rows)
 
 
 def _known(machine: Machine) -> KnownNode:

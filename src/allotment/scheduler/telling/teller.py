@@ -20,6 +20,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.placing.filters.refusal import Refusal
@@ -33,8 +34,7 @@ from allotment.scheduler.telling.verdict import Verdict
 from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
-from allotment.tools.explain.rewording import by_origin
-from allotment.tools.explain.text import ADVICE
+from allotment.tools.explain.rewording import by_origin, with_excluded
 
 _log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ class Teller:
         """Groups that have something new to hear, perhaps."""
         self._arrived = asyncio.Event()
         self._diagnoser: tuple[tuple[int, int], Diagnoser] | None = None
-        self._diagnoses: dict[tuple[object, ...], tuple[list[str], list[str]]] = {}
-        """Lines and the names of the claims in them, for claims with equal specs on the same nodes."""
+        self._diagnoses: dict[tuple[object, ...], tuple[Diagnosis, list[str]]] = {}
+        """Reasons and the names of the claims in them, for claims with equal specs on the same nodes."""
         self._spent = 0.0
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod (uid): reason and Kubernetes' sentence as last told, and when."""
@@ -214,27 +214,28 @@ class Teller:
             return messages.of_diagnosis(str(pod.key), taken(*verdict.full))
         machines = self._attempts.machines
         refusals = verdict.refusals
+        lacking: list[str] | None = None
         if verdict.pending and (refusals is None or any(r.cause == "devices" for r in refusals.values())):
             if refusals is None:
-                nodes = [machine.name for machine in machines]
+                lacking = [machine.name for machine in machines]
             else:
-                nodes = [m.name for place, r in refusals.items() if r.cause == "devices" and (m := machines.at(place))]
-            told = self._diagnosed(pod, verdict, nodes)
-        else:
-            told = []
+                lacking = [
+                    m.name for place, r in refusals.items() if r.cause == "devices" and (m := machines.at(place))
+                ]
         others = [
             (machine, refusal)
             for place, refusal in (refusals or {}).items()
             if refusal.cause not in ("devices", "claim") and (machine := machines.at(place)) is not None
         ]
+        way = exclusion.way_in(pod, others, self._has_devices(verdict)) if lacking is not None else None
+        told = self._diagnosed(pod, verdict, lacking, way) if lacking is not None else []
         away = [self._elsewhere(claim) for claim in verdict.elsewhere]
         if away and not told:
             told = messages.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
         elif not told:
             told = self._unserved(pod, others) or exclusion.reasons_of(pod, others, self._has_devices(verdict))
-        elif told[-1].startswith(ADVICE):  # the devices may be where the pod does not go
-            changes = exclusion.ways_in(pod, others, self._has_devices(verdict))
-            told = [*told[:-1], *messages.way(changes)] if changes else told
+        if way is not None:  # which is told with what it lacks elsewhere
+            others = [(machine, refusal) for machine, refusal in others if machine.name != way.nodes[0]]
         lines = [*(f"{summary} (claim-on-other-node)" for summary in away), *shortage.lines(pod.demand, others)]
         if told:
             return [*told, *(f"  {line}" for line in lines if line not in told[0])]
@@ -266,7 +267,7 @@ class Teller:
         there = shortage.named(where) if where else "a node that is not known"
         return f"claim {name} is allocated on {there}, where the pod may not run"
 
-    def _diagnosed(self, pod: WaitingPod, verdict: Verdict, nodes: list[str]) -> list[str]:
+    def _diagnosed(self, pod: WaitingPod, verdict: Verdict, nodes: list[str], way: NodeReason | None) -> list[str]:
         inventory, ledger = self._attempts.allocator.inventory, self._attempts.ledger
         at = (ledger.version, inventory.journal.end)
         if self._diagnoser is None or self._diagnoser[0] != at:
@@ -280,10 +281,15 @@ class Teller:
         if found is None:
             diagnosis = self._diagnoser[1].diagnose(verdict.pending, nodes)
             diagnosis = by_origin(diagnosis, templates, f"ResourceClaim {pod.key}-extended-resources")
-            found = (messages.of_diagnosis(str(pod.key), diagnosis), names)
+            found = (diagnosis, names)
             if len(self._diagnoses) < _DIAGNOSES:
                 self._diagnoses[alike] = found
-        lines, theirs = found
+        diagnosis, theirs = found
+        if way is not None:
+            inside = inventory.places_of(nodes)
+            ended = bool(self._attempts.devices.of(verdict.pending).stops & inside)
+            diagnosis = with_excluded(diagnosis, (way,), ended)
+        lines = messages.of_diagnosis(str(pod.key), diagnosis)
         return _for(lines, {old: new for old, new in zip(theirs, names, strict=True) if old != new})
 
 

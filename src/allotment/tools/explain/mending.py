@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -58,20 +58,23 @@ def admitted(kind: str, key: ObjectKey, errors: list[FieldError], classes: Itera
     path = first.path
     if path.endswith("adminAccess"):
         text = f"label namespace {key.namespace}"
-        yield Change(text=text, object=f"Namespace {key.namespace}", path="metadata.labels", becomes={LABEL: "true"})
+        label = {LABEL: "true"}
+        object_ = f"Namespace {key.namespace}"
+        yield Change(text=text, object=object_, path="metadata.labels", becomes=label, remedy="allow")
     elif path.endswith(".expression") and isinstance(first.value, str):
         if (proposal := meant(first.value)) is not None:
-            yield Change(text=proposal.words, object=object_, path=path, becomes=proposal.expression)
+            yield Change(text=proposal.words, object=object_, path=path, becomes=proposal.expression, remedy="slip")
     elif first.type is ErrorType.NOT_SUPPORTED:
         for name in near(str(first.value), re.findall(r'"([^"]+)"', first.detail)):
-            yield Change(text=f"write {name}", object=object_, path=path, becomes=name)
+            yield Change(text=f"write {name}", object=object_, path=path, becomes=name, remedy="name")
     elif first.type is ErrorType.REQUIRED and len(only := list(classes)) == 1:
         # What is to be asked for can be told if there is but one class.
         if path.endswith(".deviceClassName"):
-            yield Change(text=f"ask for class {only[0]}", object=object_, path=path, becomes=only[0])
+            yield Change(text=f"ask for class {only[0]}", object=object_, path=path, becomes=only[0], remedy="slip")
         elif path.endswith("]") and "exactly" in first.detail:
             what = {"deviceClassName": only[0]}
-            yield Change(text=f"ask for class {only[0]}", object=object_, path=f"{path}.exactly", becomes=what)
+            path = f"{path}.exactly"
+            yield Change(text=f"ask for class {only[0]}", object=object_, path=path, becomes=what, remedy="slip")
 
 
 # --- references that lead nowhere -----------------------------------------------------------------------------------
@@ -85,6 +88,7 @@ def moved(kind: str, key: ObjectKey, namespaces: Iterable[str]) -> Iterator[Chan
             object=f"{kind} {namespace}/{key.name}",
             path="metadata.namespace",
             becomes=key.namespace,
+            remedy="name",
         )
 
 
@@ -92,57 +96,70 @@ def referred(field: str, number: int, name: str, names: Iterable[str], pod: tupl
     """A reference of the pod to what it may have meant. ``pod``: the object that it is written in, and where there."""
     for other in near(name, names):
         path = f"{pod[1]}spec.resourceClaims[{number}].{field}"
-        yield Change(text=f"name {other}", object=pod[0], path=path, becomes=other)
+        yield Change(text=f"name {other}", object=pod[0], path=path, becomes=other, remedy="name")
 
 
 # --- nodes that the pod excludes ------------------------------------------------------------------------------------
 
 
-def let_in(pod: Pod, node: KnownNode, where: tuple[str, str], daemon: bool) -> tuple[Change, ...]:
-    """What to change so that the pod may go to the node; nothing if that is not known.
+class WayIn(NamedTuple):
+    """What to change so that a pod may go to a node, nothing if that is not known; and both as they are then."""
+
+    changes: tuple[Change, ...]
+    pod: Pod
+    node: KnownNode
+
+
+def let_in(pod: Pod, node: KnownNode, where: tuple[str, str], daemon: bool) -> WayIn:
+    """The way of a pod to a node that it may not go to.
 
     ``daemon``: the pod is bound to its node by the DaemonSet that made it, not by what anybody wrote.
     """
+    name = node.facts.name
     found: list[Change] = []
     while why_excluded(pod, node):
         change = _towards(pod, node, daemon)
         if change is None or len(found) == _MOST:
-            return ()
+            return WayIn((), pod, node)
         if change.object:
             node = node._replace(taints=tuple(taint for taint in node.taints if taint != UNSCHEDULABLE))
-            found.append(change)
+            found.append(replace(change, node=name))
         else:
             pod = applied(pod, change.path, change.becomes)
-            found.append(replace(change, object=where[0], path=f"{where[1]}{change.path}"))
-    return tuple(found)
+            found.append(replace(change, object=where[0], path=f"{where[1]}{change.path}", node=name))
+    return WayIn(tuple(found), pod, node)
 
 
 def _towards(pod: Pod, node: KnownNode, daemon: bool) -> Change | None:
     """The next change: of the pod where it names no object."""
     spec, labels = pod.spec, node.facts.labels
     if spec.node_name and spec.node_name != node.facts.name:
-        return None if daemon else Change(text=f"leave nodeName {spec.node_name} out", path="spec.nodeName")
+        return None if daemon else _select(text=f"leave nodeName {spec.node_name} out", path="spec.nodeName")
     unmet = {key: value for key, value in spec.node_selector.items() if labels.get(key) != value}
     if unmet:
         has = {key: labels[key] for key in unmet if key in labels}
         if len(has) == len(unmet):
             text = "select " + ", ".join(f"{key}={value}" for key, value in has.items())
-            return Change(text=text, path="spec.nodeSelector", becomes=has)
+            return _select(text=text, path="spec.nodeSelector", becomes=has)
         whole = len(unmet) == len(spec.node_selector)
-        return Change(text="leave the nodeSelector out", path="spec.nodeSelector") if whole else None
+        return _select(text="leave the nodeSelector out", path="spec.nodeSelector") if whole else None
     if not why_excluded(pod, node._replace(taints=())):
         taint = next(taint for taint in node.taints if why_excluded(pod, node._replace(taints=(taint,))))
         return _bearing(pod, node, taint)
     if daemon:
         return None
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    return Change(text="leave the required node affinity out", path=path)
+    return _select(text="leave the required node affinity out", path=path)
+
+
+def _select(text: str, path: str, becomes: Any = None) -> Change:
+    return Change(text=text, path=path, becomes=becomes, remedy="select")
 
 
 def _bearing(pod: Pod, node: KnownNode, taint: Taint) -> Change | None:
     if taint == UNSCHEDULABLE:
         name = node.facts.name
-        return Change(text=f"uncordon {name}", object=f"Node {name}", path="spec.unschedulable")
+        return Change(text=f"uncordon {name}", object=f"Node {name}", path="spec.unschedulable", remedy="uncordon")
     if taint.key.startswith("node.kubernetes.io/"):  # the node is not well; the pod is to stay away
         return None
     operator = "Equal" if taint.value else "Exists"
@@ -150,4 +167,5 @@ def _bearing(pod: Pod, node: KnownNode, taint: Taint) -> Change | None:
     # What every daemon pod tolerates is not written in the DaemonSet.
     before = [t for t in pod.spec.tolerations if not t.key.startswith("node.kubernetes.io/")]
     becomes = [to_builtins(t) for t in (*before, toleration)]
-    return Change(text=f"tolerate the node's taint {taint.key}", path="spec.tolerations", becomes=becomes)
+    text = f"tolerate the node's taint {taint.key}"
+    return Change(text=text, path="spec.tolerations", becomes=becomes, remedy="tolerate-node")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
 from allotment.tools.explain.text import ADVICE, lines
@@ -23,7 +21,7 @@ _CONDITION_LINES = 60
 _UNFOLDED = 1_000_000
 
 #: How lines begin that tell most.
-_CHANGES: Final = ("  to make it fit", ADVICE)
+_CHANGES: Final = ("  to make it fit", "  or: ", "  or, on ", ADVICE)
 _NEAREST: Final = ("  nearest miss: ", "  alternative ")
 #: Where lines are left out.
 _GAP: Final = "  …"
@@ -34,11 +32,7 @@ def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) ->
 
     Where no change is known to help, a ``likely`` one is told as advice, in place of what helps in general.
     """
-    nodes = tuple(replace(row, refused=_practical(row.refused)) for row in reasons.nodes)
-    headline = _practical(reasons.headline)
-    answer = Answer(
-        kind="Pod", name=pod, outcome="refused", reasons=replace(reasons, headline=headline, nodes=nodes)
-    )  # fmt: skip
+    answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons)
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
     first = first.removeprefix(f"Pod {pod} does not fit: ")
     told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
@@ -52,17 +46,6 @@ def way(changes: Sequence[Change]) -> list[str]:
     """Changes alone, as lines."""
     refused = Refused(code="not-explained", summary="", changes=tuple(changes))
     return lines(Explanation(answers=(Answer("Pod", "", "refused", reasons=Diagnosis(refused)),)), width=_UNFOLDED)[1:]
-
-
-def _practical(refused: Refused) -> Refused:
-    """Nobody frees a claim by writing its status, while its pods run: there the words are enough."""
-    if not any(change.path.startswith("status.") for change in refused.changes):
-        return refused
-    changes = tuple(
-        replace(change, object="", path="", becomes=None) if change.path.startswith("status.") else change
-        for change in refused.changes
-    )
-    return replace(refused, changes=changes)
 
 
 def condition(told: Sequence[str], sentence: str) -> str:

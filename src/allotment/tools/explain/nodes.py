@@ -6,13 +6,14 @@ memory are left out, for they are not a matter of devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.resource import ResourceSlice
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.tools.sentences import some
 
 #: What a cordoned node has.
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -74,6 +75,35 @@ def why_excluded(pod: Pod, node: KnownNode) -> str:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
             return f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
     return ""
+
+
+#: What Kubernetes itself says of a node by a taint.
+_STATES = {
+    "unschedulable": "cordoned", "not-ready": "not ready", "unreachable": "unreachable",
+    "memory-pressure": "under memory pressure", "disk-pressure": "under disk pressure",
+    "pid-pressure": "under PID pressure", "network-unavailable": "without network",
+}  # fmt: skip
+
+
+def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
+    """The sentence for nodes that a pod may not go to, from `why_excluded`. ``having``: one that has its devices.
+
+    >>> kept_off(["a"], "nodeSelector zone=b", having="a")
+    "the pod's nodeSelector zone=b keeps it off a, which has the devices"
+    >>> kept_off(["a"], "node taint gpu:NoSchedule"), kept_off(["a", "b"], f"node taint {UNSCHEDULABLE}", having="b")
+    ('a has taint gpu:NoSchedule, which the pod does not tolerate', 'a, b (b has the devices) are cordoned')
+    """
+    one = len(nodes) == 1
+    which = "" if not having else ", which has the devices" if one else f" ({having} has the devices)"
+    where = f"{some(nodes)}{which}"
+    taint = why.removeprefix("node taint ")
+    if taint == why:
+        return f"the pod's {why} keeps it off {where}"
+    where += "," if one and having else ""
+    state = _STATES.get(taint.removeprefix("node.kubernetes.io/").partition(":")[0].partition("=")[0])
+    if state is not None and taint.startswith("node.kubernetes.io/"):
+        return f"{where} {'is' if one else 'are'} {state}"
+    return f"{where} {'has' if one else 'have'} taint {taint}, which the pod does not tolerate"
 
 
 def served_node(pod: Pod) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
+from allotment.engine.refusal import BUSY, CODES, Change, Diagnosis, NodeReason, Refused
+from allotment.engine.remedies import REMEDIES, effort
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
 
@@ -31,30 +32,39 @@ def template_of(pod: Pod, owner: str) -> tuple[str, str]:
 
 
 def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
-    """The pod rules out every node."""
+    """The pod may go to no node."""
     summary = "; ".join(row.refused.summary for row in rows[:3])
+    way = easiest(rows)
     refused = Refused(
         code="node-not-eligible",
         summary=summary,
-        changes=_fewest(rows),
+        changes=way.refused.changes if way is not None else (),
         kubernetes=CODES["node-not-eligible"].kubernetes,
     )
     return Diagnosis(headline=refused, nodes=rows if len(rows) > 1 else ())
 
 
-def with_excluded(diagnosis: Diagnosis, rows: tuple[NodeReason, ...]) -> Diagnosis:
-    """With those nodes that the pod rules out. Where nothing else helps, it may be told to go to one of them."""
-    told = diagnosis.headline
-    if told.changes or not _fewest(rows):
+def with_excluded(diagnosis: Diagnosis, rows: tuple[NodeReason, ...], ended: bool = False) -> Diagnosis:
+    """With those nodes that the pod may not go to. Where one of them has what the pod asks for, just as it asks for
+    it, that is the cause, unless it need only wait; or an error ``ended`` the attempt."""
+    told, way = diagnosis.headline, easiest(rows)
+    if way is None:
         return replace(diagnosis, nodes=(*diagnosis.nodes, *rows))
-    headline = replace(told, changes=_fewest(rows))
-    others = tuple(replace(row, refused=headline) if row.refused == told else row for row in diagnosis.nodes)
-    return replace(diagnosis, headline=headline, nodes=(*others, *rows))
+    patient = any(REMEDIES[change.remedy].changes == "nothing" for change in told.changes[:1])
+    if not patient and not ended and told.code not in BUSY:
+        headline = replace(way.refused, otherwise=told.changes)
+        others = tuple(row for row in rows if row is not way)
+        return replace(diagnosis, headline=headline, nodes=(replace(way, refused=headline), *diagnosis.nodes, *others))
+    first, second = (told.changes, way.refused.changes) if told.changes else (way.refused.changes, ())
+    headline = replace(told, changes=first, otherwise=second)
+    nodes = tuple(replace(row, refused=headline) if row.refused == told else row for row in diagnosis.nodes)
+    return replace(diagnosis, headline=headline, nodes=(*nodes, *rows))
 
 
-def _fewest(rows: tuple[NodeReason, ...]) -> tuple[Change, ...]:
-    """The smallest change that is told for any of these nodes."""
-    return min((row.refused.changes for row in rows if row.refused.changes), key=len, default=())
+def easiest(rows: Iterable[NodeReason]) -> NodeReason | None:
+    """The nodes to which the way is easiest, of those that there is a way to."""
+    ways = [row for row in rows if row.refused.changes]
+    return min(ways, key=lambda row: effort(change.remedy for change in row.refused.changes), default=None)
 
 
 def by_origin(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str], extended: str) -> Diagnosis:
@@ -67,10 +77,11 @@ def by_origin(diagnosis: Diagnosis, templates: Mapping[ObjectKey, str], extended
     def moved(change: Change) -> Change:
         if change.object in origin:
             return replace(change, object=origin[change.object], path=f"spec.{change.path}")
-        return Change(text=change.text, node=change.node) if change.object == extended else change
+        return replace(change, object="", path="", becomes=None) if change.object == extended else change
 
     def mend(refused: Refused) -> Refused:
-        return replace(refused, changes=tuple(map(moved, refused.changes)))
+        changes, otherwise = tuple(map(moved, refused.changes)), tuple(map(moved, refused.otherwise))
+        return replace(refused, changes=changes, otherwise=otherwise)
 
     rows = tuple(NodeReason(nodes=row.nodes, refused=mend(row.refused)) for row in diagnosis.nodes)
     headline = rows[0].refused if rows else mend(diagnosis.headline)

@@ -36,7 +36,7 @@ from allotment.tools.explain.extended_requests import asked as extended_resource
 from allotment.tools.explain.input import Input, after, sort
 from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
-from allotment.tools.explain.nodes import KnownNode, excluded, known_nodes, matches, served_node
+from allotment.tools.explain.nodes import KnownNode, excluded, kept_off, known_nodes, matches, served_node, why_excluded
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
@@ -275,7 +275,7 @@ class _Run:
         self, kind: str, name: str, owner: str, ask: Ask, eligible: list[str], out: dict[str, str], pod: Pod | None
     ) -> Answer:
         if not eligible and self.nodes:
-            rows = self._excluded(tuple(ask.pending), out, pod, owner)
+            rows = self._excluded(ask, eligible, out, pod, owner)
             return Answer(kind=kind, name=name, outcome="refused", reasons=not_eligible(rows), owner=owner)
         pending = tuple(ask.pending)
         if not pending:
@@ -318,35 +318,43 @@ class _Run:
     ) -> Diagnosis:
         """Why the claims fit no node."""
         reasons = by_origin(self.known.diagnose(pending, eligible), ask.templates, ask.extended)
-        return with_excluded(reasons, self._excluded(pending, out, pod, owner)) if out else reasons
+        if not out:
+            return reasons
+        return with_excluded(reasons, self._excluded(ask, eligible, out, pod, owner), self._stops(ask, eligible))
 
     def _excluded(
-        self, pending: tuple[ResourceClaim, ...], out: dict[str, str], pod: Pod | None, owner: str
+        self, ask: Ask, eligible: list[str], out: dict[str, str], pod: Pod | None, owner: str
     ) -> tuple[NodeReason, ...]:
         """Excluded nodes by what excludes them, with one that would do otherwise."""
+        pending = tuple(ask.pending)
         groups: dict[str, list[str]] = {}
         for node, why in out.items():
             groups.setdefault(why, []).append(node)
         rows: list[NodeReason] = []
         for why, nodes in groups.items():
-            placed = self.allocator.place(pending, among=self.inventory.places_of(nodes)) if pending else None
-            having = ""
+            reached = nodes
+            for claim in ask.before:
+                reached, _ = self._where_allocated(claim, reached)
+            placed = self.allocator.place(pending, among=self.inventory.places_of(reached)) if pending else None
+            node = placed.node if isinstance(placed, Placed) else ""
             changes: tuple[Change, ...] = ()
-            if isinstance(placed, Placed):
-                if pod is not None and len(rows) < _WITH_CHANGE:
-                    where, daemon = template_of(pod, owner), bool(served_node(pod))
-                    ways = let_in(pod, self.nodes[placed.node], where, daemon)
-                    changes = tuple(replace(way, node=placed.node) for way in ways)
-                having = ", which has the devices" if len(nodes) == 1 else f" ({placed.node} has the devices)"
+            if node and pod is not None and len(rows) < _WITH_CHANGE:
+                changes = self._way_in(pod, owner, ask, eligible, node)
             refused = Refused(
                 code="node-not-eligible",
-                summary=f"the pod excludes {some(nodes)}{having}: {why}",
+                summary=kept_off(nodes, why, node),
                 node=nodes[0],
                 changes=changes,
                 kubernetes=CODES["node-not-eligible"].kubernetes,
             )
             rows.append(NodeReason(nodes=tuple(nodes), refused=refused))
         return tuple(rows)
+
+    def _way_in(self, pod: Pod, owner: str, ask: Ask, eligible: list[str], node: str) -> tuple[Change, ...]:
+        """What lets the pod onto a node that has its devices; nothing if Kubernetes gives up on another one then."""
+        way = let_in(pod, self.nodes[node], template_of(pod, owner), bool(served_node(pod)))
+        stays = [name for name in eligible if not why_excluded(way.pod, self.nodes[name])]
+        return () if self._stops(ask, stays) else way.changes
 
     def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None, ask: Ask) -> ResourceClaim:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""

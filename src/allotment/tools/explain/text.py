@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from allotment.engine.refusal import CODES, NO_NODES, Diagnosis, Funnel, Refused
+from allotment.engine.refusal import CODES, NO_NODES, Change, Diagnosis, Funnel, Refused
 from allotment.tools.explain.report import Answer, Explanation
 from allotment.tools.sentences import some
 
@@ -228,7 +228,7 @@ def _refused(refused: Refused, where: str) -> Iterator[str]:
         yield f"  nearest miss: {refused.nearest}"
     for note in refused.notes:
         yield f"{_AS_IT_IS}  {note}" if note.startswith(" ") else f"  {note}"
-    yield from _changes(refused)
+    yield from _remedies(refused)
 
 
 def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
@@ -244,15 +244,22 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
         yield f"  {step.left:>5}  {_brief(step.text)}{held or detail}"
 
 
-def _changes(refused: Refused) -> Iterator[str]:
-    if not refused.changes:
-        return
-    words = ", and ".join(_brief(change.text) for change in refused.changes)
-    node = refused.changes[-1].node
-    yield f"  to make it fit{f' on {node}' if node else ''}: {words}"
-    places = [(change.object, change.path) for change in refused.changes]
-    for number, change in enumerate(refused.changes):
-        if not change.object or (change.becomes is not None and places[number] in places[number + 1 :]):
+def _remedies(refused: Refused) -> Iterator[str]:
+    node = refused.changes[-1].node if refused.changes else ""
+    if refused.changes:
+        yield from _changes(f"to make it fit{f' on {node}' if node else ''}", refused.changes)
+    if refused.otherwise:
+        other = refused.otherwise[-1].node
+        yield from _changes(f"or{f', on {other}' if other != node else ''}", refused.otherwise)
+
+
+def _changes(begin: str, changes: Sequence[Change]) -> Iterator[str]:
+    yield f"  {begin}: {', and '.join(_brief(change.text) for change in changes)}"
+    places = [(change.object, change.path) for change in changes]
+    for number, change in enumerate(changes):
+        if not change.object or change.remedy == "wait":  # nobody frees a claim by writing its status
+            continue
+        if change.becomes is not None and places[number] in places[number + 1 :]:
             continue  # of several values in one place the last one is the whole; what is removed leaves it to the next
         yield f"    {change.object}"
         removed = change.becomes is None

@@ -58,7 +58,9 @@ def test_advice_stands_where_no_change_is_known() -> None:
 
 
 def test_nobody_is_told_to_write_a_status() -> None:
-    free = Change(text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a")
+    free = Change(
+        text="free claim ns/b", object="ResourceClaim ns/b", path="status.allocation", node="a", remedy="wait"
+    )
     refused = Refused(code="devices-in-use", summary="every matching device is in use", changes=(free,))
     told = messages.of_diagnosis("ns/p", Diagnosis(headline=refused))
     assert told == ["every matching device is in use (devices-in-use)", "  to make it fit on a: free claim ns/b"]

@@ -222,6 +222,6 @@ def test_a_pod_that_shuts_itself_out_of_the_nodes_with_the_devices_is_told_so() 
     cluster.object("v1", "Node", "bare", metadata={"name": "bare", "labels": {"kubernetes.io/hostname": "bare"}})
     cluster.waiting("next")["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "bare"}
     found = cluster.told("D602")
-    assert "waits: driver-missing" in found.evidence
-    assert "has the devices): nodeSelector kubernetes.io/hostname=bare" in found.evidence
+    assert "waits: node-not-eligible: the pod's nodeSelector" in found.evidence
+    assert "keeps it off node-1, node-2 (node-1 has the devices)" in found.evidence
     assert "Change what the pod says of nodes" in found.remedy

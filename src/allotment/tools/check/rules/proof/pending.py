@@ -64,7 +64,7 @@ def _help(pending: Pending) -> Iterator[str]:
     assert reasons is not None
     told = reasons.headline
     # What another pod of the files holds is not to be freed.
-    changes = [change.text for change in told.changes if change.path != "status.allocation"]
+    changes = [change.text for change in told.changes if change.remedy != "wait"]
     if changes:
         yield f"to make it fit: {', and '.join(changes)}"
     if told.nearest is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from allotment.engine.refusal import CODES, Refused
+from allotment.engine.refusal import BUSY, CODES, Refused
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
@@ -16,10 +17,8 @@ from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.
 _ELSEWHERE = frozenset({"class-missing", "template-missing", "claim-missing", "wrong-namespace"})
-#: What Kubernetes itself taints is no matter of what a pod says of nodes.
-_OWN_TAINT = "node taint node.kubernetes.io/"
-#: A cluster that is full is no fault of anybody.
-_FULL = frozenset({"devices-in-use", "capacity-in-use", "counters-exhausted", "claim-on-other-node"})
+#: What Kubernetes itself says of a node is no matter of what a pod says of nodes.
+_OWN_STATE = re.compile(r"\b(is|are) (cordoned|not ready|unreachable|under|without)|taint node\.kubernetes\.io/")
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -48,11 +47,6 @@ def _asked(refused: Refused) -> str:
     return ", ".join(sorted({funnel.device_class for funnel in refused.funnels}))
 
 
-def _would_do(refused: Refused) -> bool:
-    """Whether these are nodes that have the devices, and the pod does not go there."""
-    return refused.code == "node-not-eligible" and bool(refused.changes)
-
-
 def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     names = [answer.name for answer in answers]
     reasons = answers[0].reasons
@@ -62,13 +56,10 @@ def _sign(case: Case, code: str, answers: Sequence[Answer]) -> Sign:
     first = "" if len(names) == 1 else f"; of {names[0]}"
     text = f"{crowd(case, names)} {verb}: {code}{first}: {headline.summary or CODES[code].summary}"
     namespace, _, name = names[0].partition("/")
-    excluded = next((row.refused for row in reasons.nodes if _would_do(row.refused)), None)
-    if excluded is not None and code not in _FULL and excluded != headline:
-        text, code = f"{text}; {excluded.summary}", excluded.code
-    own = code == "node-not-eligible" and _OWN_TAINT in text
+    own = code == "node-not-eligible" and _OWN_STATE.search(text)
     words = "See why the nodes are not ready, or cordoned: kubectl get nodes." if own else CODES[code].advice
     help_ = remedy(words, f"allot explain pod/{name} -n {namespace}")
-    return Sign.of("pod", names, text, help_, "warning" if code in _FULL else "error")
+    return Sign.of("pod", names, text, help_, "warning" if code in BUSY else "error")
 
 
 CHECK = Check(
