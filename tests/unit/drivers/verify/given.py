@@ -31,7 +31,9 @@ from allotment.plugin.wire import registration_pb2
 from tests.unit.drivers.publication import Cluster
 
 NODE = "n1"
-PATIENCE = Patience(call=5, start=5, publish=0.3, quiet=0.3, moments=(0.4,))
+PATIENCE = Patience(call=30, start=30, publish=30, quiet=0.3, moments=(0.4,))
+#: With a driver that does not do what is waited for.
+IN_VAIN = PATIENCE._replace(publish=0.3)
 
 #: Makes another plugin of a good one; called again for each life of the driver.
 Bend = Callable[[Plugin], Plugin]
@@ -72,6 +74,7 @@ class World:
         self.serve: Serve = well
         self.before_start: Callable[[int], Any] = lambda life: None
         self.publishes = True
+        self.patience = PATIENCE
         self.lives = 0
         self.client: Any = self.cluster.client
         self._stop = asyncio.Event()
@@ -137,10 +140,10 @@ async def trial(world: World, *, lives: bool = True, class_name: str = "") -> As
     await world.cluster.node(NODE)
     try:
         await world.start()
-        found = await awaken(world.registration, world, 5)
+        found = await awaken(world.registration, world, PATIENCE.start)
         made = Trial(
             world.registration, found, world.client, NODE, world.cluster.features, CdiFolders([world.cdi]),
-            life=world if lives else None, class_name=class_name, patience=PATIENCE,
+            life=world if lives else None, class_name=class_name, patience=world.patience,
         )  # fmt: skip
         try:
             yield made

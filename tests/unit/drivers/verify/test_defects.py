@@ -20,9 +20,10 @@ from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.table import CHECKS
+from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
-from tests.unit.drivers.verify.given import Bent, World, introduced, trial, verified
+from tests.unit.drivers.verify.given import IN_VAIN, Bent, World, introduced, trial, verified
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
 Answers = Mapping[str, Prepared]
@@ -109,12 +110,14 @@ class Showing:
 def showing(change: Callable[[list[Tree]], object]) -> Defect:
     def spoil(world: World) -> None:
         world.client = Showing(world, change)
+        world.patience = IN_VAIN
 
     return spoil
 
 
 def _unpublished(world: World) -> None:
     world.publishes = False
+    world.patience = IN_VAIN
 
 
 def _one_missing(slices: list[Tree]) -> None:
@@ -316,17 +319,19 @@ class NeverLetsGo(Bent):
 
 
 class Busy(Bent):
-    """Does one thing at a time, and has no time for another."""
+    """Does one thing at a time, for so long that another one comes, and has no time for that."""
 
     def __init__(self, good: Plugin) -> None:
         super().__init__(good)
         self.busy = False
+        self.another = asyncio.Event()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if self.busy:
+            self.another.set()
             raise CallFailed("busy")
         self.busy = True
-        await asyncio.sleep(0.05)
+        await self.another.wait()
         answers = await self.good.prepare(claims)
         self.busy = False  # not if the call was given up
         return answers
@@ -357,6 +362,11 @@ class Silent(Bent):
     async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         await asyncio.Event().wait()
         yield ()
+
+
+def _silent(world: World) -> None:
+    world.bend = Silent
+    world.patience = IN_VAIN
 
 
 # --- its process ------------------------------------------------------------------------------------------------------
@@ -429,7 +439,7 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("same-at-once", "busy", spoiled(Busy)),
     ("same-at-once", "first n1/gpu-0", spoiled(Forgets)),
     ("hang-up", "after a call that was given up", spoiled(Busy)),
-    ("health", "no message within", spoiled(Silent)),
+    ("health", "no message within", _silent),
     ("health", "which no slice publishes", telling(lambda device: [device, device._replace(device="gpu-9")])),
     ("health", "nothing of n1/gpu-0 and 3 others", telling(lambda device: [])),
     ("health", "was last updated", telling(lambda device: [device._replace(updated=int(time.time()) - 100)])),
@@ -503,16 +513,22 @@ def test_where_no_claim_can_be_prepared_that_is_told_once() -> None:
     assert rows[1].seen == "preparing a single claim fails"
 
 
-def test_slices_of_an_earlier_process_are_not_taken_for_those_of_this_one() -> None:
+def test_slices_of_an_earlier_process_are_not_taken_for_those_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver publishes something else as soon as it has begun."""
 
     async def main() -> None:
         world = World()
         async with trial(world) as made:
             (before,) = await made.slices()
-            waiting = asyncio.create_task(made.calm())
-            await asyncio.sleep(0.1)
-            await world.cluster.client.delete(SLICES, before.metadata.name)
-            assert before not in await waiting
+            look = made.slices
+
+            async def last_look() -> list[ResourceSlice]:
+                monkeypatch.setattr(made, "slices", look)
+                found = await look()
+                await world.cluster.client.delete(SLICES, before.metadata.name)
+                return found
+
+            monkeypatch.setattr(made, "slices", last_look)
+            assert before not in await made.calm()
 
     asyncio.run(main())

@@ -13,7 +13,7 @@ from tests.nvml.machine import Machine
 T = TypeVar("T")
 
 
-def on(host: Machine, use: Callable[[Hardware], Awaitable[T]], *, patience: float = 2.0) -> T:
+def on(host: Machine, use: Callable[[Hardware], Awaitable[T]], *, patience: float = 30.0) -> T:
     """What ``use`` gives, on a newly opened host."""
 
     async def opened() -> T:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,19 +18,22 @@ from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import on
 
 PCI = "0000:07:00.0"
+_END = "no more"
 
 
 @contextmanager
 def kernel(host: Machine, *, modules: tuple[str, ...] = ("nvidia", "vfio-pci")) -> Iterator[None]:
-    """Binds what is written to ``drivers_probe``, as its override says."""
+    """Binds what is written to ``drivers_probe``, as its override says. What is written waits to be read."""
     probe = host.roots.sys / "bus/pci/drivers_probe"
-    stop = threading.Event()
+    probe.unlink(missing_ok=True)
+    os.mkfifo(probe)
 
     def serve() -> None:
-        while not stop.wait(0.005):
-            pci = probe.read_text() if probe.exists() else ""
-            if pci:
-                probe.write_text("")
+        written = ""
+        while not written.endswith(_END):
+            # Whoever is quick has written twice before it is read.
+            written = probe.read_text()
+            for pci in re.findall(r"\w{4}:\w\w:\w\w\.\w", written):
                 wanted = (host.roots.sys / "bus/pci/devices" / pci / "driver_override").read_text().strip() or "nvidia"
                 host.bind(pci, wanted if wanted in modules else "")
 
@@ -37,7 +42,7 @@ def kernel(host: Machine, *, modules: tuple[str, ...] = ("nvidia", "vfio-pci")) 
     try:
         yield
     finally:
-        stop.set()
+        probe.write_text(_END)
         thread.join()
 
 
@@ -95,7 +100,7 @@ def test_a_kernel_without_the_module_gives_it_back(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", group=12)
     with kernel(host, modules=("nvidia",)), pytest.raises(HardwareError, match="is the module vfio-pci loaded"):
         vfio.hand_over(host.roots, PCI, 0, leaving=0.02, binding=0.2)
-    assert driver_of(host.roots, PCI) == "nvidia"
+    assert driver_of(host.roots, PCI) == "nvidia", "the kernel was done with it when it ended"
 
 
 def test_gpus_of_a_group_that_go_together_are_not_in_each_others_way(host: Machine) -> None:

@@ -10,6 +10,7 @@ import pytest
 from allotment.drivers.nvidia.simulated.compute import VARIABLE, Client, Compute
 from allotment.drivers.nvidia.simulated.engine import ComputeError
 from allotment.drivers.nvidia.simulated.share import Share
+from tests.unit.cluster import idle
 
 GIB = 1 << 30
 SPEED = 50.0
@@ -39,7 +40,7 @@ def test_a_program_that_has_a_gpu_to_itself_runs_at_its_own_width() -> None:
         compute = shares(a=A100)
         assert await images([compute.open("a")]) == [pytest.approx(2.0, rel=0.01)]
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_three_in_turn_take_three_times_as_long_and_three_by_mps_do_not() -> None:
@@ -50,7 +51,7 @@ def test_three_in_turn_take_three_times_as_long_and_three_by_mps_do_not() -> Non
         assert max(in_turn) == pytest.approx(6.0, rel=0.1)
         assert at_once == [pytest.approx(2.0, rel=0.01)] * 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_mig_device_is_slower_and_does_not_notice_its_neighbours() -> None:
@@ -60,7 +61,7 @@ def test_a_mig_device_is_slower_and_does_not_notice_its_neighbours() -> None:
         times = await images([compute.open(token) for token in known], each=1)
         assert times == [pytest.approx(16 / 14)] * 7
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_memory_ends_where_the_driver_set_the_limit_and_the_answer_says_whose_it_is() -> None:
@@ -80,7 +81,7 @@ def test_memory_ends_where_the_driver_set_the_limit_and_the_answer_says_whose_it
         with pytest.raises(ComputeError, match=r"NVIDIA A100-SXM4-40GB has 40960 MiB"):
             compute.open("all").allocate(41 * GIB)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_up_others() -> None:
@@ -96,7 +97,7 @@ def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_u
         with pytest.raises(asyncio.CancelledError):
             await lost
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -> None:
@@ -108,7 +109,7 @@ def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -
         first.close()
         compute.open("a")
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_token_is_worth_nothing_once_the_claim_was_taken_back() -> None:
@@ -122,7 +123,7 @@ def test_a_token_is_worth_nothing_once_the_claim_was_taken_back() -> None:
             with pytest.raises(ComputeError, match="nothing prepared stands behind this token"):
                 attempt()
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_device_is_held_while_a_program_is_on_it() -> None:
@@ -145,7 +146,7 @@ def test_a_device_is_held_while_a_program_is_on_it() -> None:
         second.close()
         assert not held
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_program_may_limit_itself_further_but_not_raise_what_the_daemon_gives() -> None:
@@ -157,7 +158,7 @@ def test_a_program_may_limit_itself_further_but_not_raise_what_the_daemon_gives(
         with pytest.raises(ComputeError, match="1 to 100 per cent"):
             compute.open("a", threads=0)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
@@ -174,7 +175,7 @@ def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
         client.close()
         assert compute.activity("GPU-1") is None
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 # --- over the socket ------------------------------------------------------------------------------------------------
