@@ -13,11 +13,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-_PATIENCE_SECONDS: Final = 90
+#: For machines that have much to do: nothing is concluded from it.
+_PATIENCE_SECONDS: Final = 300
 _TAIL_BYTES: Final = 3000
 #: Reads the programs' numbers until there is nobody who could tell more; then who told them is gone.
 _KEEPER: Final = 'ids=; while read -r id; do ids="$ids $id"; done; [ -z "$ids" ] || kill -9 $ids; rm -rf -- "$1"'
@@ -34,6 +35,7 @@ class Processes:
         self.folder = folder
         self._keeper = keeper
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._held: list[socket.socket] = []
 
     def start(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
@@ -49,6 +51,14 @@ class Processes:
         self._keeper.stdin.flush()
         self._running[name] = process
         return process
+
+    def port(self) -> int:
+        """A port of loopback for a program that listens with SO_REUSEPORT: nobody else is given it until the end."""
+        held = socket.socket()
+        self._held.append(held)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
 
     def log(self, name: str) -> Path:
         """Where a program writes what it says."""
@@ -114,6 +124,8 @@ class Processes:
         for process in self._running.values():
             process.wait()
         self._running.clear()
+        for held in self._held:
+            held.close()
         self._keeper.kill()
         self._keeper.communicate()
 
@@ -130,12 +142,3 @@ def processes(prefix: str) -> Iterator[Processes]:
             yield running
         finally:
             running.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

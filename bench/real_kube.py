@@ -28,7 +28,7 @@ from allotment.model.trees import Tree
 from bench.kube_programs import FOLDER as FOLDER
 from bench.kube_programs import PROGRAMS as PROGRAMS
 from bench.kube_programs import programs as programs
-from bench.processes import Processes, free_ports, processes
+from bench.processes import Processes, processes
 from bench.server import Server
 
 _TOKEN: Final = "benchmark"
@@ -59,6 +59,10 @@ class ApiServer:
     ) -> subprocess.Popen[bytes]:
         """Start one of Kubernetes' programs, or ``command``; its log is ``folder/NAME.log``."""
         return self._running.start(name, [*(command or [self.paths[name]]), *flags], environment=environment)
+
+    def port(self) -> int:
+        """A port for one of Kubernetes' programs (with --permit-port-sharing); nobody else is given it."""
+        return self._running.port()
 
     def ready(self, name: str, port: int, path: str = "/readyz") -> None:
         """Wait until a program that was started says on a port of loopback, over HTTPS, that it is ready."""
@@ -113,7 +117,7 @@ class ApiServer:
         restart()
 
     def _etcd(self, path: str, body: Tree) -> Tree:
-        with urllib.request.urlopen(f"{self.etcd}{path}", json.dumps(body).encode(), timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.etcd}{path}", json.dumps(body).encode(), timeout=120) as answer:
             told: Tree = json.loads(answer.read())
             return told
 
@@ -153,7 +157,7 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(f"{self.server.url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(asked, context=self._context, timeout=30) as answer:
+            with urllib.request.urlopen(asked, context=self._context, timeout=120) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -185,18 +189,18 @@ def api_server(
         now = datetime.now(UTC)
         authority, mine = certificates.serving(folder / "pki", now)
         accounts = certificates.issue(folder / "pki", "service-accounts", (), now)
-        etcd, peer, port = free_ports(3)
+        etcd, peer, port = (running.port() for _ in range(3))
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
         client, peers = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
         running.start("etcd", [
             paths["etcd"], f"--data-dir={folder}/etcd", f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}", f"--listen-peer-urls={peers}",
-            f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=default={peers}",
+            f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=default={peers}", "--socket-reuse-port",
             *([] if durable else ["--unsafe-no-fsync"]),
         ])  # fmt: skip
         running.start("kube-apiserver", [
-            paths["kube-apiserver"], f"--etcd-servers={client}", "--bind-address=127.0.0.1", f"--secure-port={port}",
+            paths["kube-apiserver"], f"--etcd-servers={client}", *_listening(port),
             f"--tls-cert-file={mine.certificate}", f"--tls-private-key-file={mine.key}",
             f"--client-ca-file={authority}", f"--token-auth-file={tokens}", f"--authorization-mode={authorization}",
             "--allow-privileged=true", "--service-account-issuer=https://kubernetes.default.svc",
@@ -240,13 +244,13 @@ def control_plane(paths: dict[str, str]) -> Iterator[Server]:
 
 def _manager(running: ApiServer, controllers: str, gates: Mapping[str, bool] | None) -> int:
     """Start kube-controller-manager; the port on which it tells of its health."""
-    (port,) = free_ports(1)
+    port = running.port()
     if _NODE_LIFECYCLE not in controllers:
         controllers = f"{controllers},-{_NODE_LIFECYCLE}"
     pki = running.folder / "pki"
     running.start(
-        "kube-controller-manager", f"--kubeconfig={running.kubeconfig}", f"--secure-port={port}",
-        "--bind-address=127.0.0.1", f"--controllers={controllers}", "--leader-elect=false", "--kube-api-qps=5000",
+        "kube-controller-manager", f"--kubeconfig={running.kubeconfig}", *_listening(port),
+        f"--controllers={controllers}", "--leader-elect=false", "--kube-api-qps=5000",
         "--kube-api-burst=10000", f"--root-ca-file={running.authority}",
         f"--service-account-private-key-file={pki}/client-service-accounts.key",
         f"--cluster-signing-cert-file={pki}/ca.crt", f"--cluster-signing-key-file={pki}/ca.key", *_gates(gates),
@@ -256,7 +260,7 @@ def _manager(running: ApiServer, controllers: str, gates: Mapping[str, bool] | N
 
 def _scheduler(running: ApiServer, gates: Mapping[str, bool] | None) -> int:
     """Start kube-scheduler; the port on which it tells of its health."""
-    (port,) = free_ports(1)
+    port = running.port()
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(running.kubeconfig), "qps": 5000, "burst": 10000},
@@ -264,9 +268,14 @@ def _scheduler(running: ApiServer, gates: Mapping[str, bool] | None) -> int:
     }  # fmt: skip
     path = running.folder / "scheduler.yaml"
     path.write_text(json.dumps(config))
-    running.start("kube-scheduler", f"--config={path}", f"--secure-port={port}", "--bind-address=127.0.0.1",
-                  "--authentication-skip-lookup=true", *_gates(gates))  # fmt: skip
+    running.start("kube-scheduler", f"--config={path}", *_listening(port), "--authentication-skip-lookup=true",
+                  *_gates(gates))  # fmt: skip
     return port
+
+
+def _listening(port: int) -> tuple[str, ...]:
+    """How one of Kubernetes' programs listens on a port that is held for it."""
+    return "--bind-address=127.0.0.1", f"--secure-port={port}", "--permit-port-sharing"
 
 
 def _gates(gates: Mapping[str, bool] | None) -> list[str]:
@@ -278,7 +287,7 @@ def _healthy(port: int, path: str = "/readyz") -> bool:
     """Whether a program of Kubernetes answers that it is ready; most have a certificate that they signed themselves."""
     try:
         url = f"https://127.0.0.1:{port}{path}"
-        with urllib.request.urlopen(url, context=_ANY, timeout=2) as answer:
+        with urllib.request.urlopen(url, context=_ANY, timeout=10) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -11,15 +11,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import statistics
 import sys
 import urllib.request
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.lab.serving import new_event_loop
 from bench import real_kube
 from bench.control_plane import Bound, Scale, binding
-from bench.processes import free_ports
 
 SCALES: Final = (Scale(400, 100, 8), Scale(1000, 500, 8))
 _ROUNDS: Final = 3
@@ -38,22 +39,23 @@ def run(paths: dict[str, str], scale: Scale, *, ours: bool) -> Run:
         loop_factory=new_event_loop
     ) as runner:  # fmt: skip
         if ours:
-            (port,) = free_ports(1)
             command = [
                 sys.executable, "-m", "allotment.cli.main", "run", "scheduler", "--scheduler-name", "default-scheduler",
-                "--kubeconfig", str(plane.kubeconfig), "--health-bind-address", f"127.0.0.1:{port}",
+                "--kubeconfig", str(plane.kubeconfig), "--health-bind-address", "127.0.0.1:0",
             ]  # fmt: skip
             plane.start("our-scheduler", command=command)
-            plane.await_("our-scheduler", lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
+            plane.await_("our-scheduler", lambda: _is_ready(plane.folder / "our-scheduler.log"))
         name = "our-scheduler" if ours else "kube-scheduler"
         began = plane.cpu_seconds(name)
         bound = runner.run(binding(plane.server, scale))
         return Run(bound, (plane.cpu_seconds(name) - began) / scale.pods)
 
 
-def _answers(url: str) -> bool:
+def _is_ready(log: Path) -> bool:
+    """Whether ours says so where its log tells that it listens."""
+    told = re.search(r"health: (\S+)/livez", log.read_text())
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        with urllib.request.urlopen(f"{told[1] if told else 'http://127.0.0.1:0'}/readyz", timeout=10) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 Told: TypeAlias = Callable[[], Any] | str
 
 
-async def until(true: Callable[[], Any], told: Told = "", seconds: float = 30.0) -> Any:
+async def until(true: Callable[[], Any], told: Told = "", seconds: float = 120.0) -> Any:
     """What ``true`` returns once it is true; either function may be one that is awaited."""
     try:
         async with asyncio.timeout(seconds):
@@ -25,7 +25,7 @@ async def until(true: Callable[[], Any], told: Told = "", seconds: float = 30.0)
         raise AssertionError(f"did not come true: {await _of(told) if callable(told) else told}") from None
 
 
-def wait_until(true: Callable[[], Any], told: Told = "", seconds: float = 30.0) -> Any:
+def wait_until(true: Callable[[], Any], told: Told = "", seconds: float = 120.0) -> Any:
     """The same where nothing is awaited."""
     end = time.monotonic() + seconds
     while not (found := true()):

@@ -55,6 +55,18 @@ def test_they_end_with_the_context() -> None:
     assert not folder.exists()
 
 
+def test_a_port_is_nobody_elses_whether_its_program_runs_or_not() -> None:
+    with processes("here-") as running:
+        address = ("127.0.0.1", running.port())
+        for _ in range(2):
+            with socket.create_server(address, reuse_port=True), pytest.raises(OSError, match="in use"):
+                socket.create_server(address)
+            with pytest.raises(OSError, match="in use"):
+                socket.create_server(address)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address)
+
+
 def test_one_that_fails_tells_why() -> None:
     with processes("here-") as running:
         running.start("broken", ["sh", "-c", "echo no such flag; exit 3"])

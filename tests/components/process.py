@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 #: Terms of the Lease that a test can wait for.
 LED: Final = ("--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=300ms")
-_PATIENCE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 120.0
 
 
 class Component:
@@ -95,7 +95,7 @@ def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tup
     """Code and text of an answer."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

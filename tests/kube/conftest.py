@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer, plane
+
+#: What never ends is ended. A machine that does much else takes minutes to start a control plane.
+_SECONDS: Final = 900
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture(scope="session")

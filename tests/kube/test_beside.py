@@ -9,12 +9,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-import pytest
-
 from allotment.cluster.resources import PODS
 from tests.storm.beside import Seen, all_fit, both, contend, furnish, pod_spec, seen
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def test_all_that_fits_is_bound_and_no_device_twice_while_ours_is_killed(paths: dict[str, str]) -> None:

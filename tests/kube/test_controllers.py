@@ -6,11 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-import pytest
-
 from tests.storm.controllers import Outcome, controlled, storm
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def outcome(paths: dict[str, str], *, together: bool) -> Outcome:

@@ -31,7 +31,6 @@ def running(paths: dict[str, str]) -> Iterator[ApiServer]:
         yield server
 
 
-@pytest.mark.timeout(400)
 def test_flows_come_to_what_they_came_to_on_kubernetes(running: ApiServer, record_score: Callable[[str], None]) -> None:
     flows = list(rows(FLOWS))
 
@@ -59,7 +58,6 @@ def waits(flow: Row) -> bool:
     return any(not pod["spec"].get("nodeName") for pod in flow["snapshots"][-1]["pods"])
 
 
-@pytest.mark.timeout(300)
 def test_what_kube_scheduler_leaves_waiting_is_explained(
     theirs: ApiServer, record_score: Callable[[str], None]
 ) -> None:

@@ -41,8 +41,6 @@ _SECONDS: Final = 120
 #: Permissions that the server looks up while it handles another request, which is what the audit log shows.
 _LOOKED_UP: Final = {("update", "resourceclaims/binding"), ("associated-node:patch", "resourceclaims/driver")}
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:

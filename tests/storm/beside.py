@@ -31,7 +31,6 @@ from allotment.cluster.item import Item
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, REPLICA_SETS, SLICES
 from allotment.model.trees import Tree
 from bench import real_kube
-from bench.processes import free_ports
 from tests.storm.double_use import Onlooker, wrong
 
 OURS: Final = "ours"
@@ -96,9 +95,10 @@ def both(
     """A control plane with kube-scheduler and ours."""
     with real_kube.plane(paths, scheduler=not slow) as plane:
         if slow:
-            (port,) = free_ports(1)
-            flags = (f"--kubeconfig={plane.kubeconfig}", f"--secure-port={port}", "--bind-address=127.0.0.1")
-            plane.start("kube-scheduler", *flags, "--authentication-skip-lookup=true", "--leader-elect=false")
+            port = plane.port()
+            flags = (f"--kubeconfig={plane.kubeconfig}", f"--secure-port={port}", "--permit-port-sharing")
+            more = ("--bind-address=127.0.0.1", "--authentication-skip-lookup=true", "--leader-elect=false")
+            plane.start("kube-scheduler", *flags, *more)
             plane.ready("kube-scheduler", port, "/readyz")
         our = Our(plane, settle)
         our.start()
