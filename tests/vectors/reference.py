@@ -40,6 +40,8 @@ DISTINCT: Final = "distinct-per-device"
 CAPACITY_ROLLBACK: Final = "capacity-rollback"
 """Constraints go on counting a shared device that was refused because it turned out to be full."""
 DEFECTS: Final = frozenset({COUNTER_ROLLBACK, COUNTER_POOL_KEY, LIST_MATCH, DISTINCT, CAPACITY_ROLLBACK})
+LISTS_UNTOLD: Final = "lists-untold"
+"""Not the allocator's, but of whoever calls it: kube-scheduler 1.36 never says that DRAListTypeAttributes is on."""
 
 #: What every share is called; the recordings compare its presence only.
 SHARE_ID: Final = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
@@ -300,7 +302,7 @@ class _Search:
         self._pools = [pool for pool in view.pools for s in pool.slices for _ in inventory.records(s)]
         self._usage = inventory.usage
         enabled = inventory.features.enabled
-        self._lists = enabled("DRAListTypeAttributes")
+        self._lists = enabled("DRAListTypeAttributes") and LISTS_UNTOLD not in defects
         self._binding = enabled("DRADeviceBindingConditions")
         self._partitions = enabled("DRAPartitionableDevices")
         self._taints = enabled("DRADeviceTaints")

@@ -17,19 +17,20 @@ from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer
 from tests.kube.differing.place import cluster, place_on
 from tests.kube.differing.searching import searched, shrunk, world_of
+from tests.kube.differing.worlds.themes import THEMES
 
 
 async def _run(running: ApiServer, arguments: argparse.Namespace) -> int:
     async with place_on(running) as place:
         seeds = range(arguments.seed, arguments.seed + arguments.worlds)
-        found = await searched(place, seeds, arguments.seconds, _say)
+        found = await searched(place, seeds, arguments.seconds, _say, arguments.theme)
         seen: set[str] = set()
         for seed, kind in ((seed, one.kind) for seed, differences in found.items() for one in differences):
             if not arguments.shrink or kind in seen:
                 continue
             seen.add(kind)
             try:
-                world, last = await shrunk(place, world_of(seed), kind, arguments.shrink)
+                world, last = await shrunk(place, world_of(seed, arguments.theme), kind, arguments.shrink)
             except LookupError as error:
                 _say(f"seed {seed}: {error}")
                 continue
@@ -46,6 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kube.differing", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to search (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first world; the next has the next (%(default)s)")
+    parser.add_argument("--theme", choices=list(THEMES), default="", help="of all worlds; each has its own otherwise")
     parser.add_argument("--worlds", type=int, default=1_000_000, help="at most so many")
     parser.add_argument("--shrink", type=float, default=0.0, help="seconds to make the first of a kind smaller")
     arguments = parser.parse_args()

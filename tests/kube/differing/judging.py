@@ -95,7 +95,8 @@ def same_cause(code: str, theirs: Outcome) -> bool:
     word = code.partition(":")[0]
     if theirs.reason == "SchedulerError":
         return True
-    if "cannot allocate all claims" in theirs.sentence:  # a selector may fail of which it never came to ask
+    if any(words in theirs.sentence for words in ("cannot allocate all claims", "invalid resource pools")):
+        # A selector may fail of which it never came to ask, and a pool may be in the way of a claim that fits nowhere.
         return word not in {"class-missing", "claim-missing", "template-missing", "too-many-devices"}
     if of_other_things(theirs.sentence):
         return True

@@ -17,11 +17,13 @@ _GENERATED: Final = re.compile(r"\b(w\d+-p\d+-(?:c\d|extended-resources))-[a-z0-
 
 class Outcome(NamedTuple):
     """What came of a pod. ``given``: the results of each claim that was allocated for it, in the pod's order;
-    ``whole``: their allocations, less what is new every time, and what the pod's status says of extended resources."""
+    ``whole``: their allocations, less what is new every time, and what the pod's status says of extended resources;
+    ``victims``: the pods that were sent away for it."""
 
     node: str = ""
     given: tuple[tuple[str, ...], ...] = ()
     whole: str = ""
+    victims: tuple[str, ...] = ()
     reason: str = ""
     message: str = ""
 
@@ -32,7 +34,9 @@ class Outcome(NamedTuple):
 
     def shown(self) -> str:
         """One line."""
-        return f"{self.node}: {list(self.given)}" if self.node else f"{self.reason or 'silent'}: {self.sentence}"
+        sent = f" instead of {', '.join(self.victims)}" if self.victims else ""
+        found = f"{self.node}: {list(self.given)}" if self.node else f"{self.reason or 'silent'}: {self.sentence}"
+        return found + sent
 
 
 def allocated(tree: Tree) -> bool:
@@ -40,10 +44,11 @@ def allocated(tree: Tree) -> bool:
     return bool((tree.get("status") or {}).get("allocation"))
 
 
-def made_for(pod: Tree, entry: str) -> str:
-    """The claim that was made for an entry of a pod's claims."""
-    statuses = pod["status"].get("resourceClaimStatuses") or ()
-    return str(next(one["resourceClaimName"] for one in statuses if one["name"] == entry))
+def claims_of(pod: Tree) -> list[str]:
+    """The claims of a pod, in the order of its entries; empty names for those that are still to be made."""
+    made = {one["name"]: one.get("resourceClaimName", "") for one in pod["status"].get("resourceClaimStatuses") or ()}
+    entries = pod["spec"].get("resourceClaims") or ()
+    return [one.get("resourceClaimName") or made.get(one["name"], "") for one in entries]
 
 
 def results(claim: Tree) -> tuple[str, ...]:
@@ -78,6 +83,12 @@ def notes(tree: Tree) -> Tree:
     return found
 
 
+def owners(tree: Tree) -> list[Tree]:
+    """Whose an object is."""
+    found: list[Tree] = tree["metadata"].get("ownerReferences") or []
+    return found
+
+
 def owner(tree: Tree) -> str:
     """The name of the first owner; empty if there is none."""
-    return str(next((one["name"] for one in tree["metadata"].get("ownerReferences") or ()), ""))
+    return str(next((one["name"] for one in owners(tree)), ""))

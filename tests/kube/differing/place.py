@@ -6,7 +6,7 @@ import asyncio
 import copy
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Final
 
@@ -16,9 +16,11 @@ from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,
     DEVICE_CLASSES,
+    DISRUPTION_BUDGETS,
     NAMESPACES,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
     SLICES,
     TAINT_RULES,
@@ -28,26 +30,20 @@ from allotment.scheduler.program import Options, scheduler
 from allotment.tools.doctor.reading import read
 from bench.real_kube import ApiServer
 from tests.acting import condition
-from tests.kube.differing.judging import (
-    Difference,
-    answered,
-    code,
-    disagree,
-    given_by,
-    of_other_things,
-    overdrawn,
-    same_cause,
-)
-from tests.kube.differing.outcome import EXTENDED, Outcome, allocated, made_for, notes, owner, results, whole
-from tests.kube.differing.worlds import NAMESPACE, PRIVILEGED, World
+from tests.kube.differing.comparing import compared, explained
+from tests.kube.differing.judging import Difference, disagree, overdrawn
+from tests.kube.differing.known import known
+from tests.kube.differing.outcome import EXTENDED, Outcome, allocated, claims_of, notes, owner, owners, results, whole
+from tests.kube.differing.restoring import restored
+from tests.kube.differing.worlds.world import NAMESPACE, PRIORITIES, PRIVILEGED, World
 from tests.kube.flows import FEATURES, prepared
 from tests.kube.ours import at_work
 
 THEIRS: Final = "default-scheduler"
 OURS: Final = "allotment"
-_KINDS: Final = {one.kind: one for one in (NODES, SLICES, DEVICE_CLASSES, TAINT_RULES, CLAIMS, CLAIM_TEMPLATES, PODS)}
 #: Of what a world leaves behind, in the order in which it goes.
-_ORDER: Final = (PODS, CLAIMS, CLAIM_TEMPLATES, TAINT_RULES, SLICES, DEVICE_CLASSES, NODES)
+_ORDER: Final = (PODS, DISRUPTION_BUDGETS, CLAIMS, CLAIM_TEMPLATES, TAINT_RULES, SLICES, DEVICE_CLASSES, NODES)
+_KINDS: Final = {one.kind: one for one in _ORDER}
 _ADMIN: Final = {"resource.kubernetes.io/admin-access": "true"}
 #: Seconds for a scheduler to say something, and for what it said at first to be put right when the other disagrees: it
 #: may have been told of a device after the pod, and tries again after a while.
@@ -67,6 +63,7 @@ class Place:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.counts: Counter[str] = Counter()
+        self._residents: list[Tree] = []
 
     async def begin(self) -> None:
         """The namespaces, with their accounts."""
@@ -75,6 +72,10 @@ class Place:
             async with asyncio.timeout(_PATIENCE):
                 while not await self._there(SERVICE_ACCOUNTS, "default", name):
                     await asyncio.sleep(0.02)
+
+        for name, (value, policy) in PRIORITIES.items():
+            tree = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+            await self.client.create(PRIORITY_CLASSES, tree)
 
     async def played(self, world: World) -> list[Difference]:
         """All differences in one world, which is gone afterwards."""
@@ -94,7 +95,7 @@ class Place:
         for kinds in (
             ("Node", "DeviceClass", "DeviceTaintRule"),
             ("ResourceSlice",),
-            ("ResourceClaim", "ResourceClaimTemplate"),
+            ("ResourceClaim", "ResourceClaimTemplate", "PodDisruptionBudget"),
         ):
             await asyncio.gather(*(self._create(tree) for tree in cluster if tree["kind"] in kinds))
         await asyncio.sleep(0.02)
@@ -115,6 +116,7 @@ class Place:
 
     async def _pod(self, pod: Tree, again: bool) -> list[Difference]:
         before = await self._state()
+        self._residents = [one for one in (await self.client.list(PODS)).items if one["spec"].get("nodeName")]
         names = {one["metadata"]["name"] for one in before if one["kind"].startswith("ResourceClaim")}
         wanted = [
             e.get("resourceClaimName") or e.get("resourceClaimTemplateName") for e in pod["spec"]["resourceClaims"]
@@ -123,10 +125,11 @@ class Place:
             return []  # the API server did not want them
         first, second = (THEIRS, OURS) if pod["metadata"]["labels"]["stays"] == "ours" else (OURS, THEIRS)
         found = {first: await self._tried(pod, first, before)}
-        await self._undone(pod, before)
+        before = await self._undone(pod, before)
         found[second] = await self._tried(pod, second, before)
         theirs, ours = found[THEIRS], found[OURS]
         self.counts["pods"] += 1
+        self.counts["preempts"] += bool(theirs.victims)
         self.counts["bound" if theirs.node else theirs.reason or "silent"] += 1
         if _LONG in theirs.message or not (theirs.node or theirs.reason):
             self.counts["kube-scheduler searches for too long"] += 1
@@ -135,58 +138,20 @@ class Place:
         if disagree(theirs, ours) and not found[second].node:
             found[second] = await self._again(pod, before, found[second])
         if disagree(found[THEIRS], found[OURS]) and not found[first].node:
-            await self._undone(pod, before)
+            before = await self._undone(pod, before)
             found[first] = await self._again(pod, before, await self._tried(pod, first, before))
             if found[first].node:
-                await self._undone(pod, before)
+                before = await self._undone(pod, before)
                 found[second] = await self._tried(pod, second, before)
         if not found[second].node:  # else what comes may help it, and it would be in the way
             await self._undone(pod, before)
         theirs, ours = found[THEIRS], found[OURS]
         name = pod["metadata"]["name"]
-        differences = [Difference(kind, name, told) for kind, told in self._compared(theirs, ours, again)]
-        differences += [Difference(kind, name, told) for kind, told in self._explained(pod, before, theirs)]
-        return differences
-
-    def _compared(self, theirs: Outcome, ours: Outcome, again: bool) -> Iterator[tuple[str, str]]:
-        both = f"kube-scheduler: {theirs.shown()}\n    ours:           {ours.shown()}"
-        if bool(theirs.node) != bool(ours.node):
-            yield ("kube-scheduler alone binds" if theirs.node else "ours alone binds"), both
-        elif theirs.node:
-            if theirs.node == ours.node:
-                self.counts["same node"] += 1
-                self.counts["same devices"] += theirs.given == ours.given
-                if theirs.given != ours.given:
-                    yield "other devices", both
-                elif theirs.whole != ours.whole:
-                    yield "other allocation", f"{theirs.whole}\n    {ours.whole}"
-        elif theirs.reason != ours.reason:
-            yield "other reason", both
-        elif theirs.sentence != ours.sentence:
-            if again:  # ours says to equal pods what it found for the first of them, while nothing helps them
-                self.counts["sentence of an equal pod"] += 1
-            elif theirs.reason == "SchedulerError":  # which of several errors is told is a matter of chance
-                self.counts["other error"] += 1
-            else:
-                yield "other sentence", both
-        else:
-            self.counts["same sentence"] += 1
-
-    def _explained(self, pod: Tree, before: Sequence[Tree], theirs: Outcome) -> Iterator[tuple[str, str]]:
-        answer = answered(pod, before, theirs.node)
-        devices = f"{answer.node}: {given_by(answer)}"
-        if theirs.node:
-            if not answer.fits:
-                yield "explain refuses", f"{theirs.shown()}\n    explain: {code(answer)}"
-            elif theirs.given != given_by(answer):
-                yield "explain gives others", f"{theirs.shown()}\n    explain: {devices}"
-            return
-        if answer.fits and not of_other_things(theirs.sentence):
-            yield "explain finds a place", f"{theirs.shown()}\n    explain: {devices}"
-        elif not answer.fits:
-            self.counts[f"cause {code(answer).partition(':')[0]}"] += 1
-            if not same_cause(code(answer), theirs):
-                yield "other cause", f"{theirs.shown()}\n    explain: {code(answer)}"
+        told = [*compared(self.counts, theirs, ours, again), *explained(self.counts, pod, before, theirs)]
+        if told and known(pod, before, theirs, ours):
+            self.counts["known defect"] += 1
+            told = [*explained(self.counts, pod, before, ours)]
+        return [Difference(kind, name, words) for kind, words in told]
 
     async def _tried(self, pod: Tree, by: str, before: Sequence[Tree]) -> Outcome:
         """What a scheduler makes of a pod."""
@@ -194,7 +159,7 @@ class Place:
         tree["spec"]["schedulerName"] = by
         await self.client.create(PODS, tree, pod["metadata"]["namespace"])
         return await self._settled(
-            pod, before, _PATIENCE, lambda made: bool(made["spec"].get("nodeName") or condition(made))
+            pod, before, _PATIENCE, lambda made: bool(made["spec"].get("nodeName") or _refused(made))
         )
 
     async def _again(self, pod: Tree, before: Sequence[Tree], found: Outcome) -> Outcome:
@@ -215,20 +180,31 @@ class Place:
             async with asyncio.timeout(patience):
                 while not done(made := await self.client.get(PODS, name, namespace)):
                     await asyncio.sleep(0.01)
+        there = {one["metadata"]["uid"] for one in (await self.client.list(PODS)).items}
+        sent = tuple(one["metadata"]["name"] for one in self._residents if one["metadata"]["uid"] not in there)
         told = condition(made)
         if not made["spec"].get("nodeName"):
-            return Outcome(reason=told.get("reason", ""), message=told.get("message", ""))
+            return Outcome(reason=told.get("reason", ""), message=told.get("message", ""), victims=sent)
         claims = {tree["metadata"]["name"]: tree for tree in (await self.client.list(CLAIMS, namespace)).items}
         had = {tree["metadata"]["name"] for tree in before if allocated(tree)}
-        names = [one.get("resourceClaimName") or made_for(made, one["name"]) for one in pod["spec"]["resourceClaims"]]
+        names = claims_of(made)
         new = [claims[one] for one in names if one not in had]
         new += [one for one in claims.values() if EXTENDED in notes(one) and owner(one) == name]
-        return Outcome(made["spec"]["nodeName"], tuple(map(results, new)), whole(new, made))
+        return Outcome(made["spec"]["nodeName"], tuple(map(results, new)), whole(new, made), sent)
 
-    async def _undone(self, pod: Tree, before: Sequence[Tree]) -> None:
-        """As it was before the pod: claims of its own are gone, others are free again."""
+    async def _undone(self, pod: Tree, before: list[Tree]) -> list[Tree]:
+        """As it was before the pod: claims of its own are gone, others are free again, and its victims are back."""
         metadata = pod["metadata"]
         await self._gone(PODS, metadata)
+        there = {one["metadata"]["uid"] for one in (await self.client.list(PODS)).items}
+        sent = [one for one in self._residents if one["metadata"]["uid"] not in there]
+        if sent:
+            await restored(
+                self.client, sent, {one["metadata"]["name"]: one for one in before if one["kind"] == "ResourceClaim"}
+            )
+            self._residents = [one for one in (await self.client.list(PODS)).items if one["spec"].get("nodeName")]
+            await self._orphans_gone()
+            return await self._state()
         names = {tree["metadata"]["name"]: allocated(tree) for tree in before if tree["kind"] == "ResourceClaim"}
         latest = time.monotonic() + _PATIENCE
         while True:
@@ -243,6 +219,18 @@ class Place:
                 await self._gone(CLAIMS, tree["metadata"])
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.02)
+        return before
+
+    async def _orphans_gone(self) -> None:
+        """No claim is left whose pod is not there."""
+        async with asyncio.timeout(_PATIENCE * 2):
+            while True:
+                there = {one["metadata"]["uid"] for one in (await self.client.list(PODS)).items}
+                claims = (await self.client.list(CLAIMS)).items
+                left = [one for one in claims if not {ref["uid"] for ref in owners(one)} <= there]
+                if not left:
+                    return
+                await asyncio.sleep(0.02)
 
     async def _state(self) -> list[Tree]:
         """Everything that decides over pods."""
@@ -279,6 +267,11 @@ class Place:
             await self.client.get(kind, name, namespace)
             return True
         return False
+
+
+def _refused(pod: Tree) -> bool:
+    """Whether a pod has been told that there is no place, and none is made for it."""
+    return bool(condition(pod)) and not pod["status"].get("nominatedNodeName")
 
 
 def cluster(paths: dict[str, str]) -> AbstractContextManager[ApiServer]:

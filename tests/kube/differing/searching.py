@@ -12,31 +12,37 @@ from typing import Any, Final
 from allotment.engine.refusal import NO_NODES
 from tests.kube.differing.judging import Difference
 from tests.kube.differing.place import Place
-from tests.kube.differing.worlds import World, drawn
+from tests.kube.differing.worlds.themes import THEMES, drawn
+from tests.kube.differing.worlds.world import World
 
 #: How worlds are called when they are drawn.
 _NAME: Final = "w00000"
 
 
-def world_of(seed: int) -> World:
-    """The world of a seed."""
-    return drawn(Random(seed), _NAME)
+def theme_of(seed: int) -> str:
+    """One theme after the other."""
+    return list(THEMES)[seed % len(THEMES)]
+
+
+def world_of(seed: int, theme: str = "") -> World:
+    """The world of a seed, of its theme or another."""
+    return drawn(Random(seed), _NAME, theme or theme_of(seed))
 
 
 async def searched(
-    place: Place, seeds: Sequence[int] | range, seconds: float, say: Callable[[str], None]
+    place: Place, seeds: Sequence[int] | range, seconds: float, say: Callable[[str], None], theme: str = ""
 ) -> dict[int, list[Difference]]:
-    """The differences by seed, until the time is over."""
+    """The differences by seed, until the time is over; of one theme, or of all."""
     latest = time.monotonic() + seconds
     found: dict[int, list[Difference]] = {}
     for seed in seeds:
         if time.monotonic() > latest:
             break
-        differences = await place.played(renamed(world_of(seed), _NAME, f"w{seed % 100000:05d}"))
+        differences = await place.played(renamed(world_of(seed, theme), _NAME, f"w{seed % 100000:05d}"))
         if differences:
             found[seed] = differences
         for difference in differences:
-            say(f"seed {seed}, {difference.pod}: {difference.kind}\n    {difference.told}")
+            say(f"seed {seed}, {theme or theme_of(seed)}, {difference.pod}: {difference.kind}\n    {difference.told}")
     return found
 
 

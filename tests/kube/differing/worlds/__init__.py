@@ -1,0 +1,1 @@
+"""Small clusters and pods at random: what is played here, by theme."""
