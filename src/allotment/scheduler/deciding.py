@@ -25,7 +25,7 @@ from allotment.scheduler.preempting import choosing
 from allotment.scheduler.preempting.sending import Sender
 from allotment.scheduler.telling import sentence
 from allotment.scheduler.telling.verdict import Verdict
-from allotment.scheduler.waiting import Start, Waiting, alone
+from allotment.scheduler.waiting import Waiting, alone
 from allotment.tools.explain.extended import served
 
 _NOBODY: Final = ObjectKey("", "")
@@ -36,7 +36,7 @@ class Deciding:
 
     def __init__(
         self, machines: Machines, ledger: Ledger, groups: Grouping, attempts: Attempts, waiting: Waiting,
-        carrying: Carrying, claims: Claims, guards: Guards, sender: Sender, budgets: Cache[Any], start: Start,
+        carrying: Carrying, claims: Claims, guards: Guards, sender: Sender, budgets: Cache[Any],
     ) -> None:  # fmt: skip
         self._machines = machines
         self._ledger = ledger
@@ -48,7 +48,6 @@ class Deciding:
         self._guards = guards
         self._sender = sender
         self._budgets = budgets
-        self._start = start
 
     def decide(self, pod: WaitingPod, work: Work) -> None:
         """Find a node and devices for a pod that is in no queue now, or say why there are none."""
@@ -82,7 +81,7 @@ class Deciding:
         text = sentence.unavailable(nodes, {sentence.LEFT_BEHIND: nodes}, after=after)
         self._waiting.park(pod, alone(pod), Verdict("Unschedulable", text), {"claim"})
         away = self._guards.replace(left, pod) if self._guards.is_contested(left) else self._claims.discard(left)
-        self._start(away, f"discard {left.key}")
+        self._waiting.follow(pod, away, f"discard claim {left.key}")
 
     def _no_node(self, pod: WaitingPod, claims: list[KnownClaim], outcome: NoNode) -> None:
         key = self._waiting.group_of(pod)
@@ -121,14 +120,14 @@ class Deciding:
         """Free a claim whose devices are where the pod cannot go, if nobody else uses it."""
         for claim in outcome.unavailable:
             if all(user.get("uid") == pod.uid for user in claim.users):
-                self._start(self._claims.deallocate(claim, pod), f"deallocate {claim.key}")
+                self._waiting.follow(pod, self._claims.deallocate(claim, pod), f"deallocate claim {claim.key}")
                 return sentence.DEALLOCATED
         # Perhaps other devices would do for the group; while none of its pods has a node, nobody uses these.
         group = self._groups.of(pod.tree)
         if group and not self._groups.is_placed(pod, self._carrying.pods.values()):
             for claim in claims:
                 if any(is_group(user) and user.get("name") == group for user in claim.users):
-                    self._start(self._claims.unreserve(claim, group), f"unreserve {claim.key}")
+                    self._waiting.follow(pod, self._claims.unreserve(claim, group), f"unreserve claim {claim.key}")
                     return sentence.UNRESERVED
         classes, features = self._attempts.allocator.inventory.classes, self._attempts.features
         asks = claims or served(classes, pod.demand, features)
@@ -152,8 +151,8 @@ class Deciding:
             self._attempts.nominations.pop(pod.uid, None)
             return dict(found.reasons)
         self._attempts.nominations[pod.uid] = (pod, found.victims.node)
+        node = found.victims.node
         for victim in found.victims.pods:
-            self._start(
-                self._sender.send_away(victim, pod, found.victims.node), f"preempt {victim.namespace}/{victim.name}"
-            )
+            sent = self._sender.send_away(victim, pod, node)
+            self._waiting.follow(pod, sent, f"preempt pod {victim.namespace}/{victim.name}")
         return found.victims

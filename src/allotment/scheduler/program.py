@@ -148,7 +148,7 @@ class Scheduler:
         self._queue, self._held, self._teller, self._waiting = queue, held, teller, waiting
         self._guards, self._watching, self._carrying = guards, watching, carrying
         self._deciding = Deciding(
-            machines, ledger, groups, attempts, waiting, carrying, writing, guards, sender, budgets, under_way.start
+            machines, ledger, groups, attempts, waiting, carrying, writing, guards, sender, budgets
         )
         self._following = Following(
             options.name, machines, ledger, queue, waiting, assumed, readying, watching, rivals, demands, news, clock

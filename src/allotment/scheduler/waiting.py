@@ -24,7 +24,7 @@ from allotment.scheduler.telling.verdict import Verdict
 
 Start = Callable[[Coroutine[Any, Any, None], str], None]
 """Begins work that takes its time (see `under_way`)."""
-Replace = Callable[[KnownClaim, WaitingPod], Coroutine[Any, Any, None]]
+Replace = Callable[[KnownClaim, WaitingPod], Coroutine[Any, Any, bool]]
 """Gives a pod another claim for one that was set aside (see `beside.guards`)."""
 
 _NOT_OWNED: Final = "claim-not-owned"
@@ -122,7 +122,7 @@ class Waiting:
         for key in claim_keys(pod.tree) if hold.code == _NOT_OWNED else ():
             known = self._ledger.known.get(key)
             if known is not None and known.guards:  # it was set aside, and the pod has not got another
-                self._start(self._replace(known, pod), f"replace {key}")
+                self.follow(pod, self._replace(known, pod), f"replace claim {key}")
 
     def park(self, pod: WaitingPod, key: Hashable, verdict: Verdict, causes: Iterable[str]) -> None:
         """A pod found no node, and waits until something happens that may help against these causes."""
@@ -138,6 +138,15 @@ class Waiting:
         self._note_users(pod)
         self._teller.tell_alone(pod, verdict)
         self._news.wake()
+
+    def follow(self, pod: WaitingPod, work: Coroutine[Any, Any, bool], what: str) -> None:
+        """Begin what a pod waits for. Nothing happens if it fails, so then the pod is tried again by itself."""
+
+        async def done() -> None:
+            if not await work and (waiting := self._queue.remove(pod.uid) or self._held.remove(pod.uid)) is not None:
+                self.failed(waiting, f"{what}: the cluster refused it, or did not answer")
+
+        self._start(done(), what)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 

@@ -63,20 +63,23 @@ class Guards:
         """Whether somebody else holds a device of a claim as well: then to free it would mislead them."""
         return bool(contests(self._inventory, claim.key, claim.only_node() or ""))
 
-    async def replace(self, claim: KnownClaim, pod: WaitingPod) -> None:
-        """Set a claim aside, and give its pod another; what cannot be done now is done when the pod comes up again."""
+    async def replace(self, claim: KnownClaim, pod: WaitingPod) -> bool:
+        """Set a claim aside, and give its pod another; False if that cannot be done now: the pod must come up again."""
         if claim.uid in self._replacing:
-            return
+            return True
         self._replacing.add(claim.uid)
         try:
             await self._replace(claim, pod)
         except StatusError as error:
             if error.code != 404:
                 _log.warning("claim %s could not be replaced: %s", claim.key, error)
+                return False
         except Unreachable as error:
             _log.info("claim %s could not be replaced: %s", claim.key, error)
+            return False
         finally:
             self._replacing.discard(claim.uid)
+        return True
 
     async def _replace(self, claim: KnownClaim, pod: WaitingPod) -> None:
         entry = next((name for name, key in _entries(pod.tree).items() if key == claim.key.name), "")

@@ -156,9 +156,8 @@ class Binder:
                     "requestMappings": extended.mappings(pod.tree, claim), "resourceClaimName": made.key.name,
                 }
             }  # fmt: skip
-            await self._client.patch(
-                PODS, pod.key.name, {"status": status}, pod.key.namespace, kind="merge", subresource="status"
-            )
+            patch = {"metadata": {"uid": pod.uid}, "status": status}
+            await self._client.patch(PODS, pod.key.name, patch, pod.key.namespace, subresource="status")
         except (NotBound, StatusError, Unreachable) as error:
             self._ledger.settle(made.key)
             await self._claims.delete(made)
@@ -187,14 +186,17 @@ class Binder:
                 await self._clock.sleep(0.5)
 
     async def _node_of(self, pod: WaitingPod) -> str:
+        """The node that a pod has; whatever else the server says, that it has none is told by the pod alone."""
         while True:
             try:
                 tree = await self._client.get(PODS, pod.key.name, pod.key.namespace)
                 break
-            except StatusError:
-                return ""
+            except StatusError as error:
+                if error.code == 404:
+                    return ""
             except Unreachable:
-                await self._clock.sleep(0.5)
+                pass
+            await self._clock.sleep(0.5)
         return str(tree["spec"].get("nodeName") or "") if tree["metadata"].get("uid") == pod.uid else ""
 
 

@@ -148,24 +148,26 @@ class Claims:
         elif known is not None:
             await self._change_status(key, undone)
 
-    async def discard(self, claim: KnownClaim) -> None:
-        """Delete a claim for extended resources that an earlier attempt of its pod left behind."""
-        await self._change_status(claim.key, lambda status: {} if status else None)
-        await self.delete(claim)
+    async def discard(self, claim: KnownClaim) -> bool:
+        """Delete a claim for extended resources that an earlier attempt of its pod left behind; whether it is done."""
+        done = await self._change_status(claim.key, lambda status: {} if status else None)
+        return done and await self.delete(claim)
 
-    async def deallocate(self, claim: KnownClaim, pod: WaitingPod) -> None:
-        """Free a claim whose devices the pod cannot use where they are, if nobody else uses it."""
+    async def deallocate(self, claim: KnownClaim, pod: WaitingPod) -> bool:
+        """Free a claim whose devices the pod cannot use where they are, if nobody else uses it; whether it is done."""
 
         def freed(status: Tree) -> Tree | None:
             if any(user.get("uid") != pod.uid for user in status.get("reservedFor") or ()):
                 return None
             return {k: v for k, v in status.items() if k not in ("allocation", "reservedFor", "devices")}
 
-        await self._change_status(claim.key, freed)
-        self._ledger.unusable.discard(claim.uid)
+        done = await self._change_status(claim.key, freed)
+        if done:
+            self._ledger.unusable.discard(claim.uid)
+        return done
 
-    async def unreserve(self, claim: KnownClaim, group: str) -> None:
-        """Take a claim from a group, so that it can be freed; meanwhile nobody comes to it."""
+    async def unreserve(self, claim: KnownClaim, group: str) -> bool:
+        """Take a claim from a group, so that it can be freed; meanwhile nobody comes to it. Whether it is done."""
 
         def left(status: Tree) -> Tree | None:
             users = status.get("reservedFor") or []
@@ -174,15 +176,16 @@ class Claims:
 
         broken = claim.uid in self._ledger.unusable
         self._ledger.unusable.add(claim.uid)
-        await self._change_status(claim.key, left)
+        done = await self._change_status(claim.key, left)
         if not broken:
             self._ledger.unusable.discard(claim.uid)
+        return done
 
-    async def _change_status(self, key: ObjectKey, change: Callable[[Tree], Tree | None]) -> None:
-        """Write a claim's status anew, unless ``change`` gives None or the server does not want it."""
+    async def _change_status(self, key: ObjectKey, change: Callable[[Tree], Tree | None]) -> bool:
+        """Write a claim's status anew, unless ``change`` gives None; False if the server does not want it."""
         known = self._ledger.known.get(key)
         if known is None:
-            return
+            return True
         tree = known.tree
         for attempt in range(_RETRIES + 1):
             try:
@@ -190,17 +193,19 @@ class Claims:
                     tree = await self._client.get(CLAIMS, key.name, key.namespace)
                 status = change(tree.get("status") or {})
                 if status is None or tree["metadata"].get("uid", "") != known.uid:
-                    return
+                    return True
                 self._known.noted(await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status"))
-                return
+                return True
             except StatusError as error:
                 if error.code != 409:
-                    return
+                    return error.code == 404
             except Unreachable:
                 await self._clock.sleep(0.5)
+        return False
 
-    async def delete(self, claim: KnownClaim) -> None:
-        """Delete a claim that was made for extended resources and is not used; the finalizer goes first."""
+    async def delete(self, claim: KnownClaim) -> bool:
+        """Delete a claim that was made for extended resources and is not used; the finalizer goes first. Whether it is
+        done."""
         for _ in range(_RETRIES + 1):
             try:
                 tree = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
@@ -209,12 +214,13 @@ class Claims:
                     left = [name for name in metadata["finalizers"] if name != FINALIZER]
                     await self._client.update(CLAIMS, {**tree, "metadata": {**metadata, "finalizers": left}})
                 await self._client.delete(CLAIMS, claim.key.name, claim.key.namespace, uid=claim.uid)
-                return
+                return True
             except StatusError as error:
                 if error.code != 409:
-                    return
+                    return error.code == 404
             except Unreachable:
                 await self._clock.sleep(0.5)
+        return False
 
 
 def _devices(allocation: Tree) -> list[Tree]:

@@ -32,11 +32,11 @@ class Sender:
         self._pods = pods
         self._name = name
 
-    async def send_away(self, victim: Resident, pod: WaitingPod, node: str) -> None:
-        """Mark a pod as preempted by another one, and delete it."""
+    async def send_away(self, victim: Resident, pod: WaitingPod, node: str) -> bool:
+        """Mark a pod as preempted by another one, and delete it; False if the server does not want it."""
         item = self._pods.item(victim.namespace, victim.name)
         if item is None or item.uid != victim.uid or item.deleting:
-            return
+            return True
         now = self._clock.now()
         condition = {
             "type": "DisruptionTarget",
@@ -53,10 +53,12 @@ class Sender:
         except StatusError as error:
             if error.code not in (404, 409):
                 _log.warning("pod %s could not be preempted: %s", key, error)
-            return
+                return False
+            return True
         except Unreachable as error:
             _log.info("pod %s could not be preempted: %s", key, error)
-            return
+            return False
         self._recorder.event(
             item.tree, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting"
         )
+        return True
