@@ -28,6 +28,7 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, read_value
+from tests.unit.cluster.idle import IdleClock
 from tests.waiting import until
 
 DRIVER = "gpu.example.com"
@@ -105,7 +106,7 @@ class Cluster:
         self, *, speed: float = 1.0, known: Features | None = None, simulated: bool = False
     ) -> AsyncIterator[Publisher]:
         """A publisher that runs. ``known``: what it believes of the cluster."""
-        clock = Clock(speed)
+        clock = IdleClock(speed)
         caches = Caches(self.client, clock=clock, random=Random(1))
         slices, nodes = caches.of(SLICES, ResourceSlice), caches.of(NODES, Node)
         publisher = Publisher(

@@ -32,6 +32,7 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceTaint, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree, to_value
 from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
 
@@ -41,7 +42,7 @@ ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if 
 
 def slices_of(driver: Driver) -> list[ResourceSlice]:
     """What is published for a driver, judged by the API server's validation on the way."""
-    offers = asyncio.run(offers_of(driver))
+    offers = idle.run(offers_of(driver))
     found = [spec for offer in offers for spec in slices(offer, driver.name, NODE, ALL_GATES).specs]
     return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(found)]
 
@@ -102,7 +103,7 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
             told[pod] = dict(variable.split("=", 1) for variable in lookup.edits(names).env)
         return told
 
-    return asyncio.run(main())
+    return idle.run(main())
 
 
 #: file: the driver as its demonstration wants it installed, and variables by pod.
@@ -197,7 +198,7 @@ def test_every_way_of_publishing_gpus_is_accepted(partitions: int, shared_: bool
 
 def test_uuids_are_a_node_s_own_and_stay() -> None:
     def uuids(node: str) -> list[Any]:
-        (offer,) = asyncio.run(offers_of(ExampleGpus(node)))
+        (offer,) = idle.run(offers_of(ExampleGpus(node)))
         return [device.attributes["uuid"].string for group in offer.groups for device in group]
 
     assert uuids("a") == uuids("a")
@@ -226,7 +227,7 @@ def test_wrong_parameters_are_refused(sharing: Tree, text: str) -> None:
         plugin = NodeDriver(ExampleGpus(NODE), memory_host(), client, Clock())
         assert text in (await plugin.prepare([ref]))[ref.uid].error
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
@@ -240,7 +241,7 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
         assert device["data"]["model"] == {"string": "LATEST-GPU-MODEL"}
         assert device["data"]["driverVersion"] == {"version": "1.0.0"}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_gpu_can_be_broken_and_mended() -> None:
@@ -254,7 +255,7 @@ def test_a_gpu_can_be_broken_and_mended() -> None:
         assert await anext(news) == Condition("gpu-1", "Unhealthy", "broken on purpose", (taint,))
         assert await anext(news) == Condition("gpu-1", "Healthy")
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_what_binds_under_conditions_is_said_to_be_ready_once() -> None:
@@ -285,4 +286,4 @@ def test_what_binds_under_conditions_is_said_to_be_ready_once() -> None:
         assert [(c["type"], c["status"]) for c in device["conditions"]] == [("BindingConditions", "True")]
         assert len([event for _, _, event in client.history if event.type == "MODIFIED"]) == 1
 
-    asyncio.run(main())
+    idle.run(main())

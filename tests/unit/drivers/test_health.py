@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from allotment.cluster.clock import Clock
 from allotment.drivers import health
 from allotment.drivers.driver import Offer
 from allotment.drivers.health import Board
 from allotment.model.resource import Device
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 
 
 @pytest.mark.parametrize("speed", [0.01, 1000.0], ids=["slow", "fast"])
@@ -19,7 +20,7 @@ def test_health_is_repeated_in_the_machines_time(speed: float, monkeypatch: pyte
     monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
 
     async def told() -> int:
-        board = Board("node", Clock(speed))
+        board = Board("node", IdleClock(speed))
         board.published((Offer(((Device(name="gpu-0"),),)),))
         count = 0
 
@@ -35,4 +36,4 @@ def test_health_is_repeated_in_the_machines_time(speed: float, monkeypatch: pyte
         await asyncio.wait([listening])
         return count
 
-    assert 2 <= asyncio.run(told()) <= 30
+    assert 2 <= idle.run(told()) <= 30

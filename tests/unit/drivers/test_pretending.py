@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from allotment.drivers.pretending import VARIABLE, Pretending, state_folder
 from allotment.drivers.vendors import pretended
 from allotment.fleet import parse_fleet
 from allotment.model.quantity import Quantity
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import config
 
 NODE = "n1"
@@ -23,7 +23,7 @@ VARIABLES_ONLY = {"env"}
 def driver(form: str, state: Path) -> Pretending:
     """The driver of a node of that hardware, which knows its devices."""
     found = pretended(parse_fleet([f"{NODE}={form}"])[0], state)
-    asyncio.run(found.discover())
+    idle.run(found.discover())
     assert isinstance(found, Pretending)
     return found
 
@@ -31,7 +31,7 @@ def driver(form: str, state: Path) -> Pretending:
 def prepared(of: Pretending, *granted: Granted, uid: str = "c1") -> tuple[dict[str, object], Prepared]:
     claim = Claim(uid, "default", uid, granted)
     plan = of.plan(claim)
-    return plan, asyncio.run(of.prepare(claim, plan))
+    return plan, idle.run(of.prepare(claim, plan))
 
 
 def changed(edits: ContainerEdits) -> set[str]:
@@ -85,30 +85,30 @@ def test_a_mig_device_outlives_the_driver_that_made_it(tmp_path: Path) -> None:
     plan, found = prepared(driver(form, tmp_path), granted)
     (before,) = found.devices.values()
     after = driver(form, tmp_path)
-    asyncio.run(after.revive(plan))  # it is still there
+    idle.run(after.revive(plan))  # it is still there
     claim = Claim("c1", "default", "c1", (granted,))
-    (again,) = asyncio.run(after.prepare(claim, plan)).devices.values()
+    (again,) = idle.run(after.prepare(claim, plan)).devices.values()
     assert before.data is not None
     assert before.data["uuid"]
     assert again.data == before.data
-    asyncio.run(after.unprepare(plan))
+    idle.run(after.unprepare(plan))
     _, other = prepared(after, Granted("gpu", NODE, "gpu-0-mig-7g40gb-0-0"))
     assert other.devices
 
 
 def test_a_partitioned_gpu_outlives_the_driver_that_divided_it(tmp_path: Path) -> None:
     form = "mi300x-8x-oam/auto"
-    offered = asyncio.run(driver(form, tmp_path).discover())
+    offered = idle.run(driver(form, tmp_path).discover())
     name = next(one.name for group in offered[0].groups for one in group if "cpx" in one.name)
     granted = Granted("gpu", NODE, name, share_id="s", consumed={"partitions": Quantity.parse("1")})
     plan, found = prepared(driver(form, tmp_path), granted)
     after = driver(form, tmp_path)
     after.recovered([plan])
     claim = Claim("c1", "default", "c1", (granted,))
-    assert asyncio.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
+    assert idle.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
     kept = (tmp_path / "hardware.json").read_text()
     assert '"cpx"' in kept
-    asyncio.run(after.unprepare(plan))
+    idle.run(after.unprepare(plan))
     assert '"cpx"' not in (tmp_path / "hardware.json").read_text()
 
 
@@ -118,7 +118,7 @@ def test_a_gpu_of_a_virtual_machine_stays_bound(tmp_path: Path) -> None:
     after = driver(form, tmp_path)
     after.recovered([plan])
     assert "vfio-pci" in (tmp_path / "hardware.json").read_text()
-    asyncio.run(after.unprepare(plan))
+    idle.run(after.unprepare(plan))
     assert '"vfio-pci"' not in (tmp_path / "hardware.json").read_text().partition('"overrides"')[0]
 
 

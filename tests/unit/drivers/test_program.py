@@ -72,7 +72,7 @@ class Kubelet:
         """The driver, as soon as it is connected."""
         while self.registry.usable(DRIVER) is None:
             self.changed.clear()
-            await asyncio.wait_for(self.changed.wait(), 10)
+            await asyncio.wait_for(self.changed.wait(), 40)
         found = self.registry.find(DRIVER)
         assert found is not None
         return found
@@ -130,7 +130,7 @@ def test_in_a_rolling_update_the_new_process_takes_over_what_the_old_one_prepare
         await cluster.node(NODE)
         one, two = put_claim(claims, "one", "gpu-0"), put_claim(claims, "two", "gpu-1")
         async with kubelet(folder) as node:
-            async with program(folder, driver, cluster, claims, "0a"), asyncio.timeout(20):
+            async with program(folder, driver, cluster, claims, "0a"), asyncio.timeout(50):
                 first = await (await node.plugin()).prepare([one])
                 await published(cluster, 8)
                 before = cluster.generations()

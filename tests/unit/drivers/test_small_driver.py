@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import termios
@@ -13,11 +12,12 @@ from typing import Any
 import pytest
 
 from allotment.cdi.store import Memory
-from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver, Offer
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.drivers.publishing.splitting import slices
 from allotment.model.features import Features
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim
 
@@ -63,7 +63,7 @@ def test_it_is_short() -> None:
 def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int]) -> None:
     async def main() -> None:
         client, cdi = MemoryClient(), Memory()
-        plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, Clock())
+        plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, IdleClock())
         (offer,) = await plugin.offers()
         assert len(slices(offer, NAME, NODE, Features("1.36")).specs) == 1
         assert [device.name for group in offer.groups for device in group] == ["ttyusb0", "ttyusb1"]
@@ -77,11 +77,11 @@ def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int])
         assert await plugin.unprepare([ref]) == {ref.uid: ""}
         assert speed(ports["ttyUSB1"]) == termios.B9600
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_node_without_ports_publishes_an_empty_slice(tmp_path: Path) -> None:
-    (offer,) = asyncio.run(offers_of(driver_in(tmp_path)))
+    (offer,) = idle.run(offers_of(driver_in(tmp_path)))
     (spec,) = slices(offer, NAME, NODE, Features("1.36")).specs
     assert not spec.devices
 
@@ -93,7 +93,7 @@ async def offers_of(driver: Driver) -> Sequence[Offer]:
 def test_it_says_what_is_wrong_and_undoes_what_was_pulled_out(tmp_path: Path, ports: dict[str, int]) -> None:
     async def main() -> None:
         client = MemoryClient()
-        plugin = NodeDriver(driver_in(tmp_path), memory_host(), client, Clock())
+        plugin = NodeDriver(driver_in(tmp_path), memory_host(), client, IdleClock())
         odd = opaque({"apiVersion": f"{NAME}/v1", "kind": "PortConfig", "speed": 7}, driver=NAME)
         ref = put_claim(client, "odd", "ttyusb0", driver=NAME, config=[odd])
         assert "speed: wanted 9600" in (await plugin.prepare([ref]))[ref.uid].error
@@ -104,4 +104,4 @@ def test_it_says_what_is_wrong_and_undoes_what_was_pulled_out(tmp_path: Path, po
         missing = put_claim(client, "missing", "ttyusb0", driver=NAME)
         assert "stty" in (await plugin.prepare([missing]))[missing.uid].error
 
-    asyncio.run(main())
+    idle.run(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 from typing import Any
 
@@ -20,6 +19,7 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceSlice
 from allotment.model.trees import to_value
+from tests.unit.cluster import idle
 
 FEATURES = Features("1.36")
 DRIVER = "gpu.amd.com"
@@ -110,7 +110,7 @@ def test_partitions_fill_a_gpu_and_whole_gpus_are_left_whole() -> None:
             await node.give_back(uid)
         assert len(await node.ask("e", DRIVER, 1, memoryPartition="nps4")) == 1
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 STEPS = st.lists(
@@ -140,4 +140,4 @@ def test_whatever_is_allocated_can_be_prepared(steps: list[tuple[int, str, str, 
             await node.give_back(uid)
         assert await node.modes() == ["spx_nps1"] * 3
 
-    asyncio.run(told())
+    idle.run(told())

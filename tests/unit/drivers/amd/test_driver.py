@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from allotment.cdi.lookup import Devices
 from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import Memory
-from allotment.cluster.clock import Clock
 from allotment.drivers.amd.config import VERSION
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated.hardware import Simulated
@@ -27,6 +26,8 @@ from allotment.fleet.modes import AutoPartition, Partitioned
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import put_claim
 
@@ -83,7 +84,7 @@ def on_a_node(fleet: str) -> Callable[[Callable[[Node], Awaitable[None]]], Calla
                 await node.driver.discover()
                 await test(node)
 
-            asyncio.run(told())
+            idle.run(told())
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
         return run
@@ -111,7 +112,7 @@ def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
         assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
         assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 @on_a_node("mi300x-8x-oam/auto")
@@ -323,7 +324,7 @@ def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[
             await node.unprepare(uid)
         assert await node.modes() == ["spx_nps1"] * 8
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 # --- within the framework -------------------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ def test_claims_through_the_framework() -> None:
         node = Node("mi300x-8x-oam")
         client, store = MemoryClient(), Memory()
         driver = NodeDriver(
-            node.driver, Host("n1", "boot", MemoryStorage(), store), client, Clock(), random=Random(1)
+            node.driver, Host("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
         )  # fmt: skip
         await driver.recover()
         await driver.offers()
@@ -358,7 +359,7 @@ def test_claims_through_the_framework() -> None:
         await driver.unprepare([fine, odd])
         assert store.names() == frozenset()
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_plan_that_nobody_can_read_keeps_no_other_claim_and_no_driver_from_working() -> None:
@@ -372,4 +373,4 @@ def test_a_plan_that_nobody_can_read_keeps_no_other_claim_and_no_driver_from_wor
         await again.unprepare(n.plans.pop("c1"), tuple(n.plans.values()))
         assert [gpu.profile for gpu in await n.hardware.gpus()] == ["spx_nps1"]
 
-    asyncio.run(story(Node("1xmi300x/auto")))
+    idle.run(story(Node("1xmi300x/auto")))

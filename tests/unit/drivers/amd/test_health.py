@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from allotment.cluster.clock import Clock
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import Ailment
@@ -17,6 +16,8 @@ from allotment.drivers.amd.simulated.tree import write
 from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.fleet import hardware, parse_fleet, parse_mode
 from allotment.fleet.amd import gpus_of
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 
 RAS, LOST = "gpu.amd.com/ras", "gpu.amd.com/gpu-lost"
 
@@ -24,7 +25,7 @@ RAS, LOST = "gpu.amd.com/ras", "gpu.amd.com/gpu-lost"
 def kernel(root: Path) -> Kernel:
     machine = hardware("mi300x-8x-oam", 2)
     write(gpus_of(machine, "n", parse_mode("", machine)), root, dies=8)
-    return Kernel(Folder(root), Clock(1000))
+    return Kernel(Folder(root), IdleClock(1000))
 
 
 def told(condition: Condition) -> tuple[str, str, dict[str, str]]:
@@ -62,7 +63,7 @@ def test_errors_that_could_not_be_corrected_and_gpus_that_do_not_answer_are_read
         (device / "config").write_bytes(b"\xff" * 64)
         assert (await node.ailments())["0000:26:00.0"].lost
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_troubles_are_noticed_on_a_host(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_troubles_are_noticed_on_a_host(tmp_path: Path) -> None:
         (counters / "umc_err_count").write_text("ue: 1\n")
         await asyncio.wait_for(seen, 5)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_both_troubles_are_told_at_once() -> None:
@@ -109,7 +110,7 @@ def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:
         assert {one.device for one in last} == {one.device for one in first}
         assert all(one == Condition(one.device, "Healthy") for one in last)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
@@ -122,7 +123,7 @@ def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
         (one,) = await conditions(driver.watch(), driver, 1)
         assert told(one) == ("gpu-1-128", "Unhealthy", {RAS: "umc"})
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_an_ill_gpu_that_is_divided_taints_its_parts_too() -> None:
@@ -135,4 +136,4 @@ def test_an_ill_gpu_that_is_divided_taints_its_parts_too() -> None:
         found = await conditions(driver.watch(), driver, 5)
         assert {one.device for one in found} == {device.name for group in offer.groups for device in group}
 
-    asyncio.run(story())
+    idle.run(story())

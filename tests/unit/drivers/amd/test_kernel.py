@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cluster.clock import Clock
 from allotment.drivers.amd import sysfs
 from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import HardwareError
@@ -16,6 +15,8 @@ from allotment.drivers.amd.kernel import Kernel, reload_module
 from allotment.drivers.amd.simulated.tree import write
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import Gpu, gpus_of
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 
 PCI = "0000:05:00.0"
 
@@ -27,7 +28,7 @@ def facts(mode: str = "", count: int = 2) -> tuple[Gpu, ...]:
 
 def kernel(root: Path, mode: str = "") -> Kernel:
     write(facts(mode), root, dies=8)
-    return Kernel(Folder(root), Clock(1000))
+    return Kernel(Folder(root), IdleClock(1000))
 
 
 def test_device_files_with_their_numbers_and_groups(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_device_files_with_their_numbers_and_groups(tmp_path: Path) -> None:
         (tmp_path / "dev/dri/renderD128").unlink()
         assert await node.characters(gpu.parts[0]) == ()
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
             reloads.append(1)
 
         write(facts(), tmp_path, dies=8)
-        node = Kernel(Folder(tmp_path), Clock(), reload=reload)
+        node = Kernel(Folder(tmp_path), IdleClock(), reload=reload)
         await node.set_compute(PCI, "cpx")
         assert (tmp_path / sysfs.GPUS / PCI / "current_compute_partition").read_text() == "CPX"
         await node.set_memory("nps4")
@@ -62,7 +63,7 @@ def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
             assert (tmp_path / sysfs.GPUS / gpu.pci / "current_memory_partition").read_text() == "NPS4"
         assert reloads == [1]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_what_the_kernel_refuses_names_gpu_and_mode(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_what_the_kernel_refuses_names_gpu_and_mode(tmp_path: Path) -> None:
         with pytest.raises(HardwareError, match=r"GPU 0000:99:00\.0: compute partition mode CPX: No such file"):
             await node.set_compute("0000:99:00.0", "cpx")
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_gpus_that_come_and_go_are_seen(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_gpus_that_come_and_go_are_seen(tmp_path: Path) -> None:
         await asyncio.wait_for(seen, 5)
         assert len(await node.gpus()) == 1
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_the_module_is_loaded_anew_with_the_usual_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from allotment.cdi.lookup import Devices
 from allotment.cdi.store import Memory
-from allotment.cluster.clock import Clock
 from allotment.drivers.amd import binding
 from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
 from allotment.drivers.amd.driver import AmdDriver
@@ -29,6 +28,8 @@ from allotment.fleet import hardware, parse_fleet, slices_of
 from allotment.fleet.amd import Function, functions_of, gpus_of
 from allotment.fleet.modes import VirtualMachines
 from allotment.model.features import Features
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.amd.nodes import Bindable
 from tests.unit.drivers.world import put_claim
@@ -97,7 +98,7 @@ def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
         assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
         assert [one.shared_counters for one in found.specs] == [one.spec.shared_counters for one in wanted]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
@@ -115,7 +116,7 @@ def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
         assert await node.drivers() == ["amdgpu"] * 8
         assert len(await node.hardware.gpus()) == 8
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_the_newer_interface_is_used_where_a_claim_prefers_it() -> None:
@@ -124,7 +125,7 @@ def test_the_newer_interface_is_used_where_a_claim_prefers_it() -> None:
         ready = await node.prepare("c", "gpu-vfio-0", VfioDeviceConfig(Iommu("PreferIommuFD")))
         assert paths(ready) == ["/dev/vfio/devices/vfio0", "/dev/iommu"]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_virtual_function_has_no_driver_before_and_after() -> None:
@@ -137,7 +138,7 @@ def test_a_virtual_function_has_no_driver_before_and_after() -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["", ""]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_claims_outlive_the_driver_and_go_back_to_the_driver_from_before() -> None:
@@ -152,7 +153,7 @@ def test_claims_outlive_the_driver_and_go_back_to_the_driver_from_before() -> No
         await node.unprepare("d")
         assert await node.drivers() == ["amdgpu"] * 8
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_what_others_have_handed_over_stays_handed_over() -> None:
@@ -165,7 +166,7 @@ def test_what_others_have_handed_over_stays_handed_over() -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["vfio-pci", "amdgpu"]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -> None:
@@ -181,7 +182,7 @@ def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -
         node.hardware.break_down("")
         assert sorted(await node.names()) == [f"gpu-vfio-{number}" for number in range(8)]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_administrators_get_none() -> None:
@@ -190,7 +191,7 @@ def test_administrators_get_none() -> None:
         with pytest.raises(Refused, match="would take it away from others"):
             await node.prepare("c", "gpu-vfio-0", admin=True)
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 # --- the kernel's files of a folder ----------------------------------------------------------------------------------
@@ -208,15 +209,15 @@ def folder(root: Path, groups: Sequence[int] = (), count: int = 2) -> Bindable:
 def test_functions_are_read_back_from_files(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        assert await Kernel(files, Clock()).functions() == tuple(files.functions.by_address.values())
+        assert await Kernel(files, IdleClock()).functions() == tuple(files.functions.by_address.values())
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_what_the_kernel_is_told(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, Clock()))
+        node = Guests(Kernel(files, IdleClock()))
         assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
         ready = await node.prepare("c", "gpu-vfio-1")
         assert files.written == ["driver_override=vfio-pci", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
@@ -228,12 +229,12 @@ def test_what_the_kernel_is_told(tmp_path: Path) -> None:
         assert files.written == ["driver_override=", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
         assert await node.drivers() == ["amdgpu", "amdgpu"]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
     async def told() -> None:
-        node = Guests(Kernel(folder(tmp_path, groups=(7, 7), count=3), Clock()))
+        node = Guests(Kernel(folder(tmp_path, groups=(7, 7), count=3), IdleClock()))
         await node.names()
         await node.prepare("c", "gpu-vfio-0")
         assert await node.drivers() == ["vfio-pci", "vfio-pci", "amdgpu"]
@@ -242,13 +243,13 @@ def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
         await node.unprepare("c")
         assert await node.drivers() == ["amdgpu"] * 3
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, Clock()))
+        node = Guests(Kernel(files, IdleClock()))
         await node.names()
         sound = tmp_path / "sys/devices/pci0000:00/0000:05:00.1"
         sound.mkdir(parents=True)
@@ -261,13 +262,13 @@ def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) ->
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert node.plans == {}
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Kernel(files, Clock())
+        node = Kernel(files, IdleClock())
         opened = tmp_path / "proc/123/fd"
         opened.mkdir(parents=True)
         (opened / "4").symlink_to("/dev/dri/renderD128")
@@ -279,14 +280,14 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
         await waiting
         assert [one.driver for one in await node.functions()] == ["vfio-pci", "amdgpu"]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 @pytest.mark.parametrize("step", ["driver_override", "unbind", "drivers_probe"])
 def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, Clock()))
+        node = Guests(Kernel(files, IdleClock()))
         await node.names()
         files.refused = step
         with pytest.raises(Refused, match=f"{step}: Device or resource busy"):
@@ -297,17 +298,17 @@ def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert files.read("sys/bus/pci/devices/0000:05:00.0/driver_override") == "(null)"
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_without_an_iommu_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
     async def told() -> None:
-        node = Kernel(folder(tmp_path, groups=(-1, -1)), Clock())
+        node = Kernel(folder(tmp_path, groups=(-1, -1)), IdleClock())
         assert await node.functions() == ()
         with pytest.raises(HardwareError, match="is the IOMMU switched on"):
             await node.bind("0000:05:00.0", "vfio-pci")
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 # --- within the framework ---------------------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ def test_claims_through_the_framework() -> None:
         guests = await simulated("2xmi300x/vfio")
         client, store = MemoryClient(), Memory()
         driver = NodeDriver(
-            guests.driver, Host("n1", "boot", MemoryStorage(), store), client, Clock(), random=Random(1)
+            guests.driver, Host("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
         )  # fmt: skip
         await driver.recover()
         parameters = {"apiVersion": VERSION, "kind": "VfioDeviceConfig", "iommu": {"backendPolicy": "PreferIommuFD"}}
@@ -338,7 +339,7 @@ def test_claims_through_the_framework() -> None:
         assert await guests.drivers() == ["amdgpu", "amdgpu"]
         assert store.names() == frozenset()
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=12))
@@ -367,4 +368,4 @@ def test_every_function_has_one_owner_and_all_is_as_before_in_the_end(steps: lis
             await node.unprepare(uid)
         assert await node.drivers() == ["amdgpu"] * 4
 
-    asyncio.run(told())
+    idle.run(told())

@@ -1,6 +1,5 @@
 """Whatever a driver's process dies of, and wherever: the hardware is what the claims on record say, nothing else."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -10,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allotment.cdi.store import Memory
-from allotment.cluster.clock import Clock
 from allotment.drivers.host import MemoryStorage
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
@@ -20,6 +18,8 @@ from allotment.drivers.preparing.checkpoint import Checkpoint
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.nvidia.nodes import Simulated, node
 from tests.unit.drivers.world import memory_host, opaque, put_claim
@@ -91,7 +91,7 @@ class Story:
     async def start(self) -> None:
         """A new process."""
         driver = NvidiaDriver(self.there.hardware, self.there.driver.mode)
-        self.driver = NodeDriver(driver, self.host, self.client, Clock(), status=False)
+        self.driver = NodeDriver(driver, self.host, self.client, IdleClock(), status=False)
         await self.driver.recover()
         await self.driver.offers()
 
@@ -157,7 +157,7 @@ def test_the_hardware_is_as_the_claims_on_record_say(
         story.check()
         assert not story.there.hardware.picture().daemons
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 @given(
@@ -176,4 +176,4 @@ def test_a_call_that_fails_leaves_nothing_behind(steps: list[tuple[tuple[str, in
             await story.start()  # undoes what could not be undone while things failed
             story.check()
 
-    asyncio.run(told())
+    idle.run(told())

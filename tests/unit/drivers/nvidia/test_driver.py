@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, Vfio
 from allotment.fleet.nvidia import gpus_of
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import Simulated, config, env, gpu, mps, node, only, paths, slicing
 
 Story = Callable[[Simulated], Awaitable[None]]
@@ -28,7 +28,7 @@ def on(story: Story, machine: str = "dgx-a100-40gb", mode: str = "full", **more:
         after.serial = before.serial
         assert after == before
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 # --- whole GPUs -----------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_fixed_mig_device_that_was_destroyed_is_missed() -> None:
         with pytest.raises(Refused, match="not on this node"):
             n.plan("c1", gpu("gpu-0-mig-1g5gb-19-6"))
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 # --- virtual machines -----------------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_gpus_of_one_iommu_group_go_to_one_claim_at_a_time() -> None:
         with pytest.raises(Refused, match="one IOMMU group only"):
             n.plan("c2", gpu("gpu-vfio-1"), gpu("gpu-vfio-2"))
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_nobody_looks_at_a_gpu_by_taking_it_away() -> None:
@@ -446,7 +446,7 @@ def test_undoing_works_without_the_hardware() -> None:
         await n.driver.unprepare(plan)
         assert n.daemons() == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_cannot_be_undone_does_not_keep_the_rest() -> None:
@@ -501,4 +501,4 @@ def test_nothing_there_is_one_offer_without_devices() -> None:
         (offer,) = await NvidiaDriver(SimulatedHardware(()), Full()).discover()
         assert [device for group in offer.groups for device in group] == []
 
-    asyncio.run(story())
+    idle.run(story())

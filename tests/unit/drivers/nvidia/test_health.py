@@ -14,6 +14,7 @@ from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
 from allotment.model.resource import DeviceTaint
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import Simulated, node
 
 
@@ -40,7 +41,7 @@ def on(story: Callable[[Simulated, Listening], Awaitable[None]], mode: str = "fu
         n = await node("dgx-a100-40gb", mode, gpus=2)
         await story(n, Listening(n))
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_critical_event_keeps_schedulers_away() -> None:
@@ -152,4 +153,4 @@ def test_a_gpu_with_an_address_that_no_attribute_can_have_has_its_troubles() -> 
         assert isinstance(condition, Condition)
         assert (condition.device, condition.health) == ("gpu-0", "Unhealthy")
 
-    asyncio.run(told())
+    idle.run(told())

@@ -1,6 +1,5 @@
 """The articles' and the vendor's manifests, from what a scheduler made of them to what is on the node."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 from allotment.drivers.driver import Claim
 from allotment.drivers.preparing.claims import granted
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
 
 Shared = Callable[[str], Path]
@@ -49,7 +49,7 @@ def test_the_articles_time_slicing(shared: Shared) -> None:
         await prepared(n, shared("manifests/seed001-claim-timeslicing.yaml"), ts_gpu="gpu-0")
         assert n.card().interval == 3
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_articles_mps(shared: Shared) -> None:
@@ -62,7 +62,7 @@ def test_the_articles_mps(shared: Shared) -> None:
         await n.driver.unprepare(plan)
         assert (n.card().mode, n.daemons()) == ("DEFAULT", [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
@@ -77,7 +77,7 @@ def test_one_claim_with_a_gpu_of_each_sort(shared: Shared, version: str) -> None
         sliced, served = ready.devices.values()
         assert ("CUDA_MPS_PIPE_DIRECTORY" in env(sliced), "CUDA_MPS_PIPE_DIRECTORY" in env(served)) == (False, True)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @pytest.mark.parametrize(("file", "machine"), [("03-mps-Volta", "dgx-a100-40gb"), ("03-mps-preVolta", "t4")])
@@ -90,7 +90,7 @@ def test_the_demo_applications_mps(shared: Shared, file: str, machine: str) -> N
         (daemon,) = n.daemons()
         assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [1024])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_virtual_machines_gpu(shared: Shared) -> None:
@@ -99,4 +99,4 @@ def test_a_virtual_machines_gpu(shared: Shared) -> None:
         await prepared(n, shared("manifests/nvidia/quickstart/v1/gpu-test-vfiopci.yaml"), gpu="gpu-vfio-0")
         assert n.card().vfio
 
-    asyncio.run(story())
+    idle.run(story())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cluster.clock import Clock
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
@@ -12,6 +11,8 @@ from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia import DRIVER, gpus_of
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import memory_host, opaque, put_claim
 
@@ -39,7 +40,7 @@ def test_a_share_that_comes_while_the_last_one_goes_keeps_its_time_slice() -> No
         there = Slow(gpus, name="n1")
         there.gate = asyncio.Event()
         client = MemoryClient()
-        plugin = NodeDriver(NvidiaDriver(there, ConsumableShares(2)), memory_host(), client, Clock(), status=False)
+        plugin = NodeDriver(NvidiaDriver(there, ConsumableShares(2)), memory_host(), client, IdleClock(), status=False)
         wanted = [opaque(LONG, driver=DRIVER)]
         first, second = (
             put_claim(client, name, "gpu-0", driver=DRIVER, config=wanted, shareID=f"share-{name}")
@@ -58,4 +59,4 @@ def test_a_share_that_comes_while_the_last_one_goes_keeps_its_time_slice() -> No
         assert await plugin.unprepare([second]) == {second.uid: ""}
         assert there.picture().cards == {gpus[0].pci: type(card)()}
 
-    asyncio.run(main())
+    idle.run(main())

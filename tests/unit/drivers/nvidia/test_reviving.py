@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from allotment.cluster.clock import Clock
 from allotment.drivers.host import Host
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.fleet.nvidia import DRIVER
 from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.nvidia.nodes import Simulated, node
 from tests.unit.drivers.world import memory_host, opaque, put_claim
@@ -33,7 +33,7 @@ class Life:
     def driver(self) -> NodeDriver:
         """A process of the driver."""
         driver = NvidiaDriver(self.there.hardware, self.there.driver.mode)
-        return NodeDriver(driver, self.host, self.client, Clock(), status=False)
+        return NodeDriver(driver, self.host, self.client, IdleClock(), status=False)
 
     async def kill(self) -> None:
         """Its daemon dies, and the GPU forgets its mode, as it does when nobody has it open."""
@@ -56,7 +56,7 @@ def on(story: Callable[[Life], Awaitable[None]], mode: str, kind: str, device: s
         await story(life)
         assert there.hardware.picture() == before
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 PLACES = [("full", "GpuConfig", "gpu-0"), ("dynamic-mig", "MigDeviceConfig", "gpu-0-mig-3g20gb-9-4")]
@@ -95,10 +95,10 @@ def test_a_mig_device_that_is_gone_is_told_and_not_made_anew() -> None:
         there = await node("dgx-a100-40gb", "dynamic-mig", gpus=1)
         client, host = MemoryClient(), memory_host()
         ref = put_claim(client, "c", "gpu-0-mig-3g20gb-9-4", driver=DRIVER)
-        plugin = NodeDriver(there.driver, host, client, Clock(), status=False)
+        plugin = NodeDriver(there.driver, host, client, IdleClock(), status=False)
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         there.hardware.reset(there.pci[0])
-        again = NodeDriver(NvidiaDriver(there.hardware, there.driver.mode), host, client, Clock(), status=False)
+        again = NodeDriver(NvidiaDriver(there.hardware, there.driver.mode), host, client, IdleClock(), status=False)
         await again.recover()
         error = (await again.prepare([ref]))[ref.uid].error
         assert "no MIG device of profile 9 is at 4" in error
@@ -107,4 +107,4 @@ def test_a_mig_device_that_is_gone_is_told_and_not_made_anew() -> None:
         assert await again.unprepare([ref]) == {ref.uid: ""}
         assert (await again.prepare([ref]))[ref.uid].error == ""
 
-    asyncio.run(told())
+    idle.run(told())

@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -6,6 +5,7 @@ import pytest
 from allotment.drivers.driver import Refused
 from allotment.drivers.nvidia.hardware import HardwareError
 from allotment.fleet.profiles import MIB
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import Simulated, config, env, gpu, mps, node, only, slicing
 
 GIB = 1024
@@ -15,7 +15,7 @@ def on(story: Callable[[Simulated], Awaitable[None]], mode: str = "shared") -> N
     async def told() -> None:
         await story(await node("dgx-a100-40gb", mode, gpus=2, address=lambda token: f"/sock#{token}"))
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_ten_gibibytes_of_a_gpu_are_exactly_that() -> None:

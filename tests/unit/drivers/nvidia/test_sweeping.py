@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from allotment.drivers.driver import Granted, Refused
 from allotment.drivers.nvidia.sweeping import gpus_of
+from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, config, node
 
 
@@ -35,7 +34,7 @@ def test_mig_devices_made_for_claims_that_nobody_knows_go_and_the_others_stay() 
         await on.driver.sweep([])
         assert made(on) == {0: [], 1: []}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_fixed_layouts_are_an_administrator_s() -> None:
@@ -45,7 +44,7 @@ def test_fixed_layouts_are_an_administrator_s() -> None:
         await on.driver.sweep([])
         assert on.hardware.picture() == before
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_daemons_that_nobody_knows_give_their_gpus_back() -> None:
@@ -63,7 +62,7 @@ def test_daemons_that_nobody_knows_give_their_gpus_back() -> None:
         await on.driver.unprepare(plan)
         assert on.daemons() == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_plan_of_another_version_keeps_everything() -> None:
@@ -74,7 +73,7 @@ def test_a_plan_of_another_version_keeps_everything() -> None:
             await on.driver.sweep([{"held": "nobody knows"}])
         assert len(on.daemons()) == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_whose_daemon_it_was_is_in_its_name() -> None:
@@ -86,4 +85,4 @@ def test_whose_daemon_it_was_is_in_its_name() -> None:
         assert gpus_of(daemon.key, gpus) == (on.pci[2],)
         assert gpus_of("lost-00000", gpus) == ()
 
-    asyncio.run(story())
+    idle.run(story())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim
 
@@ -123,7 +123,7 @@ def test_a_program_reads_the_attributes_of_its_request_s_devices(tmp_path: Path)
         await driver.unprepare([ref])
         assert (node.cdi(), node.files()) == ([], [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_of_a_template_goes_by_the_pod_s_own_name_for_it(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_claim_of_a_template_goes_by_the_pod_s_own_name_for_it(tmp_path: Path)
         assert mount.container_path == f"{INSIDE}/resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json"
         assert json.loads(Path(mount.host_path).read_text())["podClaimName"] == "gpus"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 @pytest.mark.parametrize("lost", ["cdi", "plugin/dra-device-metadata"])
@@ -157,7 +157,7 @@ def test_files_that_are_lost_are_made_again_when_the_driver_starts(tmp_path: Pat
         await driver.unprepare([ref])
         assert (node.cdi(), node.files()) == ([], [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_a_crash_left_goes_and_what_others_have_stays(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_a_crash_left_goes_and_what_others_have_stays(tmp_path: Path) -> No
             "gpu.other_metadata_dead_gpu.json", f"{DRIVER}_metadata_7f0c_gpu.json", f"k8s.{DRIVER}-claim_7f0c.json",
         ]  # fmt: skip
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_undoing_an_old_claim_leaves_the_files_of_a_new_one_of_that_name(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_undoing_an_old_claim_leaves_the_files_of_a_new_one_of_that_name(tmp_pat
         (mount,) = node.edits(ids).mounts
         assert json.loads(Path(mount.host_path).read_text())["metadata"]["uid"] == "2e3"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
         assert node.cdi() == []
         assert node.vendor.on == {}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_nothing_is_written_unless_asked(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_nothing_is_written_unless_asked(tmp_path: Path) -> None:
         assert await prepared(driver, ref) == [("gpu-0", (f"k8s.{DRIVER}/claim=7f0c-gpu-0",))]
         assert (node.cdi(), node.files()) == ([f"k8s.{DRIVER}-claim_7f0c.json"], [])
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_metadata_needs_a_folder() -> None:

@@ -16,6 +16,7 @@ from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.drivers.host import MemoryStorage
 from allotment.model.resource import DeviceTaint
 from allotment.plugin.messages import ClaimRef, PreparedDevice
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim
 
@@ -34,7 +35,7 @@ def test_a_prepared_claim_has_a_cdi_file_and_ids_for_its_request() -> None:
         assert [(d.name, d.container_edits.env) for d in spec.devices] == [(f"{ref.uid}-gpu-3", ("GPU_gpu-3=1",))]
         assert driver.on == {"gpu-3": ref.uid}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_the_second_prepare_gives_the_stored_answer_without_the_api() -> None:
@@ -48,7 +49,7 @@ def test_the_second_prepare_gives_the_stored_answer_without_the_api() -> None:
         assert await plugin.prepare([ref]) == first
         assert driver.calls == [f"prepare {ref.uid}"]
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_unprepare_undoes_everything_without_the_api() -> None:
@@ -65,7 +66,7 @@ def test_unprepare_undoes_everything_without_the_api() -> None:
         assert host.cdi.names() == frozenset()
         assert await plugin.unprepare([ref, ClaimRef("shop", "never-seen", "x")]) == {ref.uid: "", "never-seen": ""}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_every_claim_is_answered_and_one_does_not_hold_up_the_others() -> None:
@@ -88,7 +89,7 @@ def test_every_claim_is_answered_and_one_does_not_hold_up_the_others() -> None:
             "claim shop/bare: the claim is not allocated",
         ]
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_results_of_other_drivers_are_not_looked_at() -> None:
@@ -103,7 +104,7 @@ def test_results_of_other_drivers_are_not_looked_at() -> None:
         foreign = put_claim(client, "foreign", "nic-0", driver="nic.test")
         assert (await node_driver(driver, memory_host(), client).prepare([foreign]))[foreign.uid].devices == ()
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_device_of_another_node_is_refused() -> None:
@@ -116,7 +117,7 @@ def test_a_device_of_another_node_is_refused() -> None:
         error = (await plugin.prepare([ref]))[ref.uid].error
         assert "device n2/gpu-0 is not of this node: gpu.test on n1 has pool n1" in error
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
@@ -144,7 +145,7 @@ def test_a_device_has_one_owner_but_for_admin_access_and_shares() -> None:
         await plugin.unprepare([owner])
         assert (await plugin.prepare([second]))[second.uid].error == ""
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_admin_access_to_a_device_does_not_hide_that_it_is_wanted_alone() -> None:
@@ -156,7 +157,7 @@ def test_admin_access_to_a_device_does_not_hide_that_it_is_wanted_alone() -> Non
         await plugin.prepare([owner])
         assert "is still prepared for claim shop/owner" in (await plugin.prepare([both]))[both.uid].error
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_admin_access_changes_nothing_on_the_device() -> None:
@@ -168,7 +169,7 @@ def test_admin_access_changes_nothing_on_the_device() -> None:
         assert driver.seen[0].granted[0].admin
         assert driver.seen[0].granted[0].config is None
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_wrong_parameters_are_told_as_such() -> None:
@@ -183,7 +184,7 @@ def test_wrong_parameters_are_told_as_such() -> None:
         )
         assert driver.calls == []
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_what_fails_half_way_is_undone() -> None:
@@ -198,7 +199,7 @@ def test_what_fails_half_way_is_undone() -> None:
         driver.break_at = set()
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_what_cannot_be_undone_stays_on_record_and_is_undone_before_the_next_attempt() -> None:
@@ -215,7 +216,7 @@ def test_what_cannot_be_undone_stays_on_record_and_is_undone_before_the_next_att
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         assert driver.calls == [f"unprepare {ref.uid}", f"prepare {ref.uid}"]
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
@@ -236,7 +237,7 @@ def test_a_full_disk_refuses_a_claim_and_leaves_no_trace() -> None:
         storage.full = False
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_work_goes_on_when_the_kubelet_hangs_up_and_is_found_by_its_next_call() -> None:
@@ -257,7 +258,7 @@ def test_work_goes_on_when_the_kubelet_hangs_up_and_is_found_by_its_next_call() 
         assert (await again)[ref.uid].error == ""
         assert driver.calls == [f"prepare {ref.uid}"]
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
@@ -280,7 +281,7 @@ def test_a_prepare_that_waited_behind_an_unprepare_comes_too_late() -> None:
         # Somebody else of the same claim may come afterwards.
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_an_undone_claim_that_nobody_reserved_is_not_prepared_again() -> None:
@@ -293,7 +294,7 @@ def test_an_undone_claim_that_nobody_reserved_is_not_prepared_again() -> None:
         assert "nobody has reserved it since" in (await plugin.prepare([ref]))[ref.uid].error
         assert driver.on == {}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_driver_sees_the_plans_of_other_claims() -> None:
@@ -305,7 +306,7 @@ def test_a_driver_sees_the_plans_of_other_claims() -> None:
         await plugin.prepare([second])
         assert driver.seen[1].others == ({"claim": first.uid, "gpus": ["gpu-0"]},)
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_the_claim_is_told_of_its_devices() -> None:
@@ -339,7 +340,7 @@ def test_the_claim_is_told_of_its_devices() -> None:
         await silent.settled()
         assert applied == []
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 @pytest.mark.parametrize("code", [403, 409])
@@ -355,7 +356,7 @@ def test_a_status_that_may_not_be_written_costs_nothing_else(code: int) -> None:
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
         await asyncio.wait_for(plugin.settled(), 1)
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 class Wanted:
@@ -398,7 +399,7 @@ def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await work
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_again() -> None:
@@ -421,7 +422,7 @@ def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_a
         with contextlib.suppress(asyncio.CancelledError):
             await work
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fails_is_asked_again() -> None:
@@ -451,7 +452,7 @@ def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fail
         with contextlib.suppress(asyncio.CancelledError):
             await work
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_foreign_cdi_files_are_never_touched() -> None:
@@ -465,7 +466,7 @@ def test_foreign_cdi_files_are_never_touched() -> None:
         await node_driver(FakeDriver(), memory_host(cdi=cdi), MemoryClient()).recover()
         assert cdi.names() == {"vendor.com-gpu", "k8s.gpu.test-claim", "k8s.other.test-claim_1"}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -482,7 +483,7 @@ def test_a_driver_s_own_mistake_with_one_claim_is_that_claim_s_error(caplog: pyt
         assert answers[good.uid].error == ""
         assert answers[odd.uid].error == "claim shop/odd: the driver failed unexpectedly: KeyError: 'gpu-9'"
 
-    asyncio.run(main())
+    idle.run(main())
     assert "Traceback" in caplog.text
 
 
@@ -518,4 +519,4 @@ def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> 
         running.cancel()
         await asyncio.wait((running,))
 
-    asyncio.run(main())
+    idle.run(main())

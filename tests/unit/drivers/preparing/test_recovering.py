@@ -16,6 +16,7 @@ from allotment.cluster.resources import CLAIMS
 from allotment.drivers import host as hosts
 from allotment.drivers.host import FileStorage, Held
 from allotment.plugin.messages import CallFailed
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, FakeDriver, disk_host, node_driver, put_claim
 
@@ -183,7 +184,7 @@ def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: 
         one, two = put_claim(client, "one", "gpu-0"), put_claim(client, "two", "gpu-1")
         driver.gate = asyncio.Event()
         slow = asyncio.create_task(old.prepare([one]))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # until the other one waits
         with pytest.raises(CallFailed, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
             await new.prepare([two])
         driver.gate.set()
@@ -195,7 +196,7 @@ def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: 
         assert list(stored(tmp_path)["claims"]) == [one.uid]
         assert sorted(driver.calls) == sorted([f"prepare {one.uid}", f"prepare {two.uid}", f"unprepare {two.uid}"])
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_the_lock_goes_with_the_process(tmp_path: Path, monkeypatch: Any) -> None:

@@ -15,6 +15,7 @@ from allotment.drivers.driver import Claim, Prepared, Refused
 from allotment.drivers.preparing import node_driver as framework
 from allotment.drivers.preparing.node_driver import NodeDriver
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import FakeDriver, disk_host, node_driver, put_claim
 
@@ -60,7 +61,7 @@ def test_what_nobody_can_use_is_undone_at_once(tmp_path: Path) -> None:
         await started(driver, tmp_path, client)
         assert len(driver.swept) == 1
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) 
         assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
         assert "lost" not in json.loads(checkpoint(tmp_path).read_text())
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -
         await plugin.clean()
         assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +114,7 @@ def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.
         await plugin.clean()
         assert driver.on == {}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
         await plugin.clean()
         assert (driver.on, driver.swept) == ({"gpu-7": "somebody else's"}, [])
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path)
         assert (await preparing)["a"].error == ""
         assert driver.on == {"gpu-0": "a"}
 
-    asyncio.run(main())
+    idle.run(main())
 
 
 def test_another_process_that_keeps_the_lock_is_no_reason_to_end(tmp_path: Path, monkeypatch: Any) -> None:
@@ -179,4 +180,4 @@ def test_another_process_that_keeps_the_lock_is_no_reason_to_end(tmp_path: Path,
         run.cancel()
         await asyncio.wait([run])
 
-    asyncio.run(main())
+    idle.run(main())

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
@@ -22,6 +21,8 @@ from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
 from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.drivers.publication import DRIVER, Cluster, device, offer
 
 TAINT = DeviceTaint(key="gpu.example.com/hot", effect="NoSchedule")
@@ -36,7 +37,7 @@ def on_a_cluster(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], Non
             await cluster.node()
             await test(cluster)
 
-        asyncio.run(told())
+        idle.run(told())
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__
@@ -202,7 +203,7 @@ async def test_a_taint_keeps_its_time(cluster: Cluster) -> None:
     kept, new = (only.spec.devices or ())[0].taints
     assert kept.time_added == "2026-01-01T00:00:00Z"
     assert new.time_added is not None
-    assert Clock().left(new.time_added) > -60
+    assert IdleClock().left(new.time_added) > -60
 
 
 @on_a_cluster
@@ -300,7 +301,7 @@ def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None
         assert cluster.writes.done == ["create", "update"]
         assert cluster.notes == [dropped] * 3
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 @on_a_cluster
@@ -355,7 +356,7 @@ def test_an_offer_that_nobody_would_take_is_not_sent(wrong: Offer, why: str) -> 
             await publisher.published(DRIVER, "n1")
         assert cluster.devices() == ["good"]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 # --- every state in between -----------------------------------------------------------------------------------------
@@ -418,7 +419,7 @@ def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) 
         assert cluster.status() is PoolStatus.USABLE
         assert found(cluster) == wanted[-1]
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def found(cluster: Cluster) -> list[Device]:

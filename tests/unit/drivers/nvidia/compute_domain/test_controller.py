@@ -28,6 +28,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
 from allotment.drivers.nvidia.compute_domain.objects import workload_template
 from allotment.drivers.preparing import configuration
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient, refusal
 from tests.unit.control.world import NAMESPACE, World, world
 
@@ -43,7 +44,7 @@ def tell(story: Story) -> None:
         async with world(compute_domains) as w:
             await story(w)
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def domain(w: World, nodes: int = 0, **channel: Any) -> Tree:
@@ -256,7 +257,7 @@ def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> 
             await w.until(lambda: status(w)["status"] == "Ready")
             assert sorted(node["index"] for node in status(w)["nodes"]) == list(range(len(names)))
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_waiting_for_a_node_ends_in_time() -> None:
@@ -281,7 +282,7 @@ def test_waiting_for_a_node_ends_in_time() -> None:
             assert await waiting
             assert not await domains.wait(UID, "n2", 0.01)
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_the_vendors_example_is_a_domain_of_the_kind(shared: Callable[[str], Path]) -> None:

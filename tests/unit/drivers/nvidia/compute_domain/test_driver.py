@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from allotment.drivers.preparing import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.nvidia import Fabric, gpus_of
 from allotment.model.trees import Tree
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient, refusal
 
 DOMAIN = Domain("cd-1", "team", "training")
@@ -78,7 +78,7 @@ def daemon(node: Node, domain: str = "cd-1") -> Any:
 
 
 def test_every_node_offers_a_channel_and_a_daemon() -> None:
-    (offer,) = asyncio.run(Node().driver.discover())
+    (offer,) = idle.run(Node().driver.discover())
     assert [device.name for group in offer.groups for device in group] == ["channel-0", "daemon-0"]
 
 
@@ -91,7 +91,7 @@ def test_a_channel_brings_its_domain_to_the_node_and_waits_for_it() -> None:
         assert [node.path for node in ready.edits.device_nodes] == ["/dev/nvidia-caps-imex-channels/channel0"]
         assert ready.data == {"domainID": "cd-1", "cliqueID": CLIQUE}
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_channel_whose_node_is_not_ready_is_tried_again_and_keeps_its_label() -> None:
@@ -107,7 +107,7 @@ def test_a_channel_whose_node_is_not_ready_is_tried_again_and_keeps_its_label() 
         n.ready()
         await n.prepare(claim)
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_all_channels_of_a_node() -> None:
@@ -117,7 +117,7 @@ def test_all_channels_of_a_node() -> None:
         _, ready = await n.prepare(n.claim("channel-0", channel(n, allocationMode="All")))
         assert len(ready.edits.device_nodes) == 2048
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
@@ -162,7 +162,7 @@ def test_a_node_is_in_one_domain_at_a_time() -> None:
         assert not caught.value.permanent
         assert n.label == "cd-0"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_node_that_changes_meanwhile_is_labelled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_a_node_that_changes_meanwhile_is_labelled_all_the_same(monkeypatch: pyt
         await n.prepare(n.claim("channel-0", channel(n)))
         assert n.label == "cd-1"
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_daemon_knows_its_domain_and_its_clique(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_daemon_knows_its_domain_and_its_clique(tmp_path: Path) -> None:
         await n.driver.unprepare(plan)
         assert list(tmp_path.iterdir()) == []
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_the_clique_of_a_node_is_that_of_all_its_gpus() -> None:

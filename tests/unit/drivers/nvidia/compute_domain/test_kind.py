@@ -1,11 +1,11 @@
 """The kind as an API server serves it."""
 
-import asyncio
 from typing import Any
 
 from allotment.drivers.nvidia.compute_domain.kind import compute_domain_kind, install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from tests.unit.apiserver.served import Served
+from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -40,7 +40,7 @@ def test_a_domain_is_checked_and_filled_in_and_stays_as_it_is() -> None:
         said = await served.patch(f"{DOMAINS}/d/status", {"status": status})
         assert (said.code, said.body["status"]) == (200, status)
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_domains_that_make_no_sense_are_refused() -> None:
@@ -58,7 +58,7 @@ def test_domains_that_make_no_sense_are_refused() -> None:
         for spec in specs:
             assert (await served.post(DOMAINS, domain(**spec))).code == 422, spec
 
-    asyncio.run(told())
+    idle.run(told())
 
 
 def test_a_cluster_that_has_the_kind_is_left_alone() -> None:
@@ -70,4 +70,4 @@ def test_a_cluster_that_has_the_kind_is_left_alone() -> None:
         assert client.objects == before
         assert len(before) == 1
 
-    asyncio.run(told())
+    idle.run(told())

@@ -16,7 +16,7 @@ from tests.unit.drivers.nvidia.host.hosting import on
 
 async def until_watched(host: Machine) -> None:
     """The driver listens to the first GPU now."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not host.nvml.registered(0):
             await asyncio.sleep(0.002)
 
@@ -36,7 +36,7 @@ def told(host: Machine, happen: Any, number: int, *, watched: bool = True) -> li
                     if len(found) == number:
                         return
 
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             group.create_task(gather())
             if watched:
                 await until_watched(host)
@@ -79,7 +79,7 @@ def test_gpus_that_come_and_go_are_told_and_found_after(host: Machine) -> None:
     async def plug(hardware: Hardware) -> None:
         assert len(await hardware.gpus()) == 1
         events: Any = hardware.events()
-        async with asyncio.timeout(5), aclosing(events):
+        async with asyncio.timeout(30), aclosing(events):
             waiting = asyncio.ensure_future(anext(events))
             await until_watched(host)
             host.gpu(A100, 0xF, "GPU-b")
