@@ -1,32 +1,34 @@
 """``allot free``: the report of `allotment.tools.free` as tables.
 
-The first line answers the question; a table per node and kind follows, then whatever needs attention. ``-o wide``
-lists every device.
+The first line answers the question; a table per node and kind follows, then whatever needs attention. What would be
+longer than a screen is summed up. ``-o wide`` lists every device.
 """
 
 from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from allotment.cli.freeing.summing import SCREEN, by_namespace, kind, name, summed
 from allotment.cli.given.inputs import ClusterState, Inputs, is_live, read_inputs
 from allotment.cli.given.unread import must_know
 from allotment.cli.shown.manifest import fields
+from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.naming import ranges
 from allotment.cli.shown.screen import Screen, open_screen, tell
 from allotment.model.contested import WORDS
-from allotment.tools.free import STATES, Amount, CounterSetReport, DeviceReport, FreeReport, Holder, NodeReport, free
+from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
 from allotment.tools.strays import left_out
 
-_ANY_NODE = "<any>"
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
 
 
 def run(arguments: Namespace) -> int:
     """Print the devices of a cluster."""
     screen = open_screen()
+    if arguments.by and arguments.output:
+        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "leave one of them out")
     cluster = _state(arguments)
     report = free(cluster.inventory(), cluster.claims)
     if arguments.output in ("json", "yaml"):
@@ -40,14 +42,18 @@ def run(arguments: Namespace) -> int:
     if any(node.counter_sets for node in report.nodes):
         screen.line("Each possible partition is counted; those that overlap exclude each other.")
     screen.line()
+    whole = arguments.by == "node" or arguments.output == "wide"
     if arguments.output == "wide":
         _every_device(screen, report)
     else:
-        _by_kind(screen, report)
-        _in_use(screen, report)
-        _tainted(screen, report)
-        _shares(screen, report)
-    _counters(screen, report)
+        table = summed(report, arguments.by)
+        screen.table(table.headers, table.rows, cut=["KIND"])
+        if table.note:
+            screen.line(table.note)
+        _in_use(screen, report, whole)
+        _tainted(screen, report, whole)
+        _shares(screen, report, whole)
+    _counters(screen, report, whole)
     _problems(screen, report)
     return 0
 
@@ -85,63 +91,52 @@ def headline(report: FreeReport) -> str:
     return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
 
 
-def _name(node: NodeReport) -> str:
-    return node.node or _ANY_NODE
-
-
-def _section(screen: Screen, title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], *cut: str) -> None:
-    listed = list(rows)
-    if listed:
+def _section(
+    screen: Screen, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *cut: str, whole: bool = True
+) -> None:
+    """A table with its title, if it has rows; unless ``whole``, no more of them than a screen takes."""
+    if rows:
         screen.line()
         screen.line(screen.paint(title, "bold"))
-        screen.table(headers, listed, cut=cut)
+        shown = rows if whole else rows[:SCREEN]
+        screen.table(headers, shown, cut=cut)
+        if len(shown) < len(rows):
+            screen.line(f"and {len(rows) - len(shown)} more (--by node: all)")
 
 
-def _by_kind(screen: Screen, report: FreeReport) -> None:
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for node in report.nodes:
-        for device in node.devices:
-            counts.setdefault((_name(node), device.kind or device.driver), Counter())[device.state] += 1
-    shown = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
-    screen.table(
-        ["NODE", "KIND", "TOTAL", *(state.upper() for state in shown)],
-        [
-            [node, kind.removeprefix("NVIDIA "), str(count.total()), *(str(count[state]) for state in shown)]
-            for (node, kind), count in counts.items()
-        ],
-        cut=["KIND"],
-    )
-
-
-def _in_use(screen: Screen, report: FreeReport) -> None:
+def _in_use(screen: Screen, report: FreeReport, whole: bool) -> None:
     """The devices that each claim holds; one that is shared stands with each of its claims."""
     held: dict[tuple[str, str, str], dict[str, None]] = {}
     for node in report.nodes:
         for device in node.devices:
             for holder in device.holders:
-                held.setdefault((_name(node), holder.claim, users(holder)), {})[device.device] = None
+                held.setdefault((name(node), holder.claim, users(holder)), {})[device.device] = None
     rows = [[node, ranges(list(devices)), claim, pods] for (node, claim, pods), devices in held.items()]
-    _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
+    if len(rows) > SCREEN and not whole:
+        table = by_namespace(report)
+        _section(screen, "In use (--by node: claim by claim)", table.headers, table.rows, whole=False)
+    else:
+        _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
 
 
-def _tainted(screen: Screen, report: FreeReport) -> None:
+def _tainted(screen: Screen, report: FreeReport, whole: bool) -> None:
     tainted: dict[tuple[str, str], list[str]] = {}
     for node in report.nodes:
         for device in node.devices:
             if device.taints:
-                tainted.setdefault((_name(node), ",".join(device.taints)), []).append(device.device)
+                tainted.setdefault((name(node), ",".join(device.taints)), []).append(device.device)
     rows = [[node, ranges(devices), taints] for (node, taints), devices in tainted.items()]
-    _section(screen, "Tainted", ["NODE", "DEVICES", "TAINTS"], rows, "DEVICES", "TAINTS")
+    _section(screen, "Tainted", ["NODE", "DEVICES", "TAINTS"], rows, "DEVICES", "TAINTS", whole=whole)
 
 
-def _shares(screen: Screen, report: FreeReport) -> None:
+def _shares(screen: Screen, report: FreeReport, whole: bool) -> None:
     rows = [
-        [_name(node), device.device, str(len(device.holders)), amounts(device.capacity)]
+        [name(node), device.device, str(len(device.holders)), amounts(device.capacity)]
         for node in report.nodes
         for device in node.devices
         if device.state in ("shared", "full")
     ]
-    _section(screen, "Shared", ["NODE", "DEVICE", "SHARES", "CAPACITY LEFT"], rows, "CAPACITY LEFT")
+    _section(screen, "Shared", ["NODE", "DEVICE", "SHARES", "CAPACITY LEFT"], rows, "CAPACITY LEFT", whole=whole)
 
 
 def _every_device(screen: Screen, report: FreeReport) -> None:
@@ -149,9 +144,9 @@ def _every_device(screen: Screen, report: FreeReport) -> None:
         ["NODE", "DEVICE", "KIND", "STATE", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
         [
             [
-                _name(node),
+                name(node),
                 device.device,
-                (device.kind or device.driver).removeprefix("NVIDIA "),
+                kind(device),
                 device.state,
                 ",".join(holder.claim for holder in device.holders) or _blockers(device),
                 ",".join(filter(None, map(users, device.holders))),
@@ -169,20 +164,20 @@ def _blockers(device: DeviceReport) -> str:
     return f"({','.join(device.blocked_by)})" if device.blocked_by else ""
 
 
-def _counters(screen: Screen, report: FreeReport) -> None:
+def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
     """Counter sets that something draws from; the untouched ones are only counted."""
-    rows, whole = [], 0
+    rows, untouched = [], 0
     for node in report.nodes:
         for counter_set in node.counter_sets:
             if all(amount.left == amount.total for amount in counter_set.counters):
-                whole += 1
+                untouched += 1
             else:
-                rows.append([_name(node), counter_set.counter_set, counters_left(counter_set)])
-    _section(screen, "Partition counters left", ["NODE", "COUNTER SET", "LEFT"], rows, "LEFT")
-    if whole:
+                rows.append([name(node), counter_set.counter_set, counters_left(counter_set)])
+    _section(screen, "Partition counters left", ["NODE", "COUNTER SET", "LEFT"], rows, "LEFT", whole=whole)
+    if untouched:
         screen.line()
-        untouched = "1 counter set is" if whole == 1 else f"{whole} counter sets are"
-        screen.line(f"{untouched} untouched: whatever fits on the hardware can be cut from it.")
+        sets = "1 counter set is" if untouched == 1 else f"{untouched} counter sets are"
+        screen.line(f"{sets} untouched: whatever fits on the hardware can be cut from it.")
 
 
 def users(holder: Holder) -> str:
@@ -221,7 +216,7 @@ def counters_left(counter_set: CounterSetReport) -> str:
 
 
 def _problems(screen: Screen, report: FreeReport) -> None:
-    rows = [[_name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
+    rows = [[name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
     _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
     strays = [[stray.claim, f"{stray.driver}/{stray.pool}/{stray.device}"] for stray in report.strays]
     _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], strays)

@@ -82,6 +82,35 @@ def test_a_terminal_of_eighty_columns_is_not_exceeded(
     assert max(map(len, tables)) <= 80
 
 
+def test_many_equal_nodes_are_one_row_and_many_claims_are_told_by_namespace(
+    allot: Allot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = "".join(
+        "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\n"
+        f"metadata: {{name: c{n}, namespace: ml}}\nspec: {{devices: {{requests: [{{name: g, exactly: "
+        "{deviceClassName: gpu.nvidia.com}}]}}\nstatus: {allocation: {devices: {results: "
+        f"[{{request: g, driver: gpu.nvidia.com, pool: t4-{n}, device: gpu-0}}]}}}}}}\n"
+        for n in range(1, 24)
+    )
+    file = tmp_path / "snapshot.yaml"
+    file.write_text(allot("fleet", "slices", "t4:30", "--all").out + claims)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = allot("free", "--cluster", str(file)).out.splitlines()
+    assert lines[0] == "7 of 30 devices are free, on 30 nodes."
+    assert [line.split() for line in lines[3:5]] == [
+        ["7", "t4-24", "…", "Tesla", "T4", "1", "1", "0"], ["23", "t4-1", "…", "Tesla", "T4", "1", "0", "1"],
+    ]  # fmt: skip
+    assert lines[-1].split() == ["ml", "23", "0", "23"]
+    assert len(lines) < 12
+    assert len(allot("free", "--cluster", str(file), "--by", "node").out.splitlines()) > 53
+
+
+def test_a_sum_of_every_device_is_refused(allot: Allot) -> None:
+    ran = allot("free", "--fleet", "t4", "--by", "product", "-o", "wide")
+    assert ran.code == 2
+    assert "--by sums devices up" in ran.err
+
+
 def test_nothing_published_is_said(allot: Allot) -> None:
     text = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
     assert allot("free", "--cluster", "-", stdin=text).out == "No node publishes a device.\n"

@@ -27,6 +27,8 @@ Devices by node: free, used by whom, tainted, left to share. Nothing is written.
   allot free                          the lab, or the current context
   allot free --cluster snapshot.yaml  a snapshot of a cluster
   allot free --fleet dgx-a100-40gb    hardware
+
+Where they would fill more than a screen, equal nodes are one row.
 """
 _MORE: Final = """\
 Exit codes: 0 all that was asked about fits, 1 something does not, 2 bad input,
@@ -55,6 +57,8 @@ def add_explain(commands: Commands) -> None:
         "free", help="devices by node: free, used by whom, tainted, left to share", description=_FREE,
     )  # fmt: skip
     add_inputs(free)
+    text = "a row for each node, or for each product over all nodes"
+    free.add_argument("--by", choices=("node", "product"), help=text)
     free.set_defaults(run=lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     for parser in (explain, free):

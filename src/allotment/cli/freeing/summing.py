@@ -1,0 +1,134 @@
+"""Devices summed up: by node, by nodes that are alike, by what the devices are.
+
+Five hundred equal nodes are no five hundred answers: where they would fill more than a screen, nodes with the same
+devices in the same states are one row, so that the row with most free devices is where the next pod can go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from allotment.tools.free import STATES, DeviceReport, FreeReport, NodeReport
+
+ANY_NODE: Final = "<any>"
+#: Rows that are taken in at a glance; from there on they are summed up.
+SCREEN: Final = 20
+
+
+class Table(NamedTuple):
+    """Headers and rows, and what a reader has to know of them."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def name(node: NodeReport) -> str:
+    """The node as tables show it."""
+    return node.node or ANY_NODE
+
+
+def kind(device: DeviceReport) -> str:
+    """What a device is, in few words."""
+    return (device.kind or device.driver).removeprefix("NVIDIA ")
+
+
+def summed(report: FreeReport, by: str | None = None) -> Table:
+    """How many devices there are in which state: by "node" or "product", or as is read most easily."""
+    states = [state for state in STATES if state in ("free", "in-use") or report.count(state)]
+    if by == "product":
+        return _by_product(report, states)
+    table = _by_node(report, states)
+    return table if by is not None or len(table.rows) <= SCREEN else _alike(report, states)
+
+
+def _counts(node: NodeReport) -> dict[str, Counter[str]]:
+    """States by kind of device."""
+    found: dict[str, Counter[str]] = {}
+    for device in node.devices:
+        found.setdefault(kind(device), Counter())[device.state] += 1
+    return found
+
+
+def _numbers(count: Counter[str], states: Sequence[str]) -> list[str]:
+    return [str(count.total()), *(str(count[state]) for state in states)]
+
+
+def _headers(states: Sequence[str]) -> list[str]:
+    return ["TOTAL", *(state.upper() for state in states)]
+
+
+def _by_node(report: FreeReport, states: Sequence[str]) -> Table:
+    rows = [
+        [name(node), what, *_numbers(count, states)] for node in report.nodes for what, count in _counts(node).items()
+    ]
+    return Table(["NODE", "KIND", *_headers(states)], rows)
+
+
+def _alike(report: FreeReport, states: Sequence[str]) -> Table:
+    """Nodes with as many devices of each kind in each state; the same hardware together, what has most free first."""
+    groups: dict[object, tuple[list[str], dict[str, Counter[str]]]] = {}
+    hardware: dict[object, int] = {}
+    for node in report.nodes:
+        counts = _counts(node)
+        if counts:
+            has = (bool(node.node), *sorted((what, count.total()) for what, count in counts.items()))
+            hardware.setdefault(has, len(hardware))
+            alike = (hardware[has], frozenset((what, frozenset(count.items())) for what, count in counts.items()))
+            groups.setdefault(alike, ([], counts))[0].append(name(node))
+
+    def turn(group: tuple[object, tuple[list[str], dict[str, Counter[str]]]]) -> tuple[int, int]:
+        key, (_, counts) = group
+        assert isinstance(key, tuple)
+        return key[0], -sum(count["free"] for count in counts.values())
+
+    rows = [
+        [str(len(nodes)), nodes[0] if len(nodes) == 1 else f"{nodes[0]} …", what, *_numbers(count, states)]
+        for _, (nodes, counts) in sorted(groups.items(), key=turn)
+        for what, count in counts.items()
+    ]
+    note = "Equal nodes are one row, with the numbers of each one (--by node: a row for each)."
+    return Table(["NODES", "NODE", "KIND", *_headers(states)], rows, note)
+
+
+def _by_product(report: FreeReport, states: Sequence[str]) -> Table:
+    sums: dict[str, Counter[str]] = {}
+    nodes: Counter[str] = Counter()
+    most: dict[str, tuple[int, str]] = {}
+    for node in report.nodes:
+        for what, count in _counts(node).items():
+            sums.setdefault(what, Counter()).update(count)
+            nodes[what] += 1
+            if count["free"] > most.get(what, (0, ""))[0]:
+                most[what] = (count["free"], name(node))
+    rows = [
+        [
+            what,
+            str(nodes[what]),
+            *_numbers(count, states),
+            f"{most[what][0]} on {most[what][1]}" if what in most else "0",
+        ]
+        for what, count in sums.items()
+    ]
+    return Table(["KIND", "NODES", *_headers(states), "MOST FREE"], rows)
+
+
+def by_namespace(report: FreeReport) -> Table:
+    """Who holds devices, by the namespaces of their claims; most devices first."""
+    claims: dict[str, set[str]] = {}
+    pods: dict[str, set[str]] = {}
+    devices: Counter[str] = Counter()
+    for node in report.nodes:
+        for device in node.devices:
+            for holder in device.holders:
+                namespace = holder.claim.rpartition("/")[0]
+                claims.setdefault(namespace, set()).add(holder.claim)
+                pods.setdefault(namespace, set()).update(holder.consumers)
+            devices.update({holder.claim.rpartition("/")[0] for holder in device.holders})
+    rows = [
+        [namespace, str(len(claims[namespace])), str(len(pods[namespace])), str(count)]
+        for namespace, count in sorted(devices.items(), key=lambda found: (-found[1], found[0]))
+    ]
+    return Table(["NAMESPACE", "CLAIMS", "PODS", "DEVICES"], rows)
