@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from allotment.model.core import Node
 from allotment.tools.doctor.objects import Pod
+from allotment.vocabulary.driver_names import is_named_as_driver
 from allotment.vocabulary.folders import of_driver
 
 
@@ -85,13 +85,9 @@ def plugged(node: Node, vendor: Vendor) -> tuple[str, ...]:
     )
 
 
-#: ``dra`` as a word: k8s-dra-driver-gpu, dra-example-driver, k8s-gpu-dra-driver.
-_DRA: Final = re.compile(r"(?:^|[-/._])dra(?:[-/._:]|$)")
-
-
 def is_driver(pod: Pod, owner: str) -> bool:
     """Whether a pod of a DaemonSet, by name, is a DRA driver."""
-    if our_driver(pod) or any(_DRA.search(word) for word in (owner, *(one.image for one in pod.spec.containers))):
+    if our_driver(pod) or any(map(is_named_as_driver, (owner, *(one.image for one in pod.spec.containers)))):
         return True
     return of_driver(volume.host_path.path for volume in pod.spec.volumes if volume.host_path is not None)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from allotment.model.core import HOSTNAME
 from allotment.model.trees import Tree
+from allotment.vocabulary.driver_names import telling
 
 #: Names that everybody's cluster has tell nothing.
 _COMMON = {
@@ -16,8 +17,15 @@ _COMMON = {
     "account": frozenset({"default"}),
     "lease": frozenset({"kube-scheduler", "kube-controller-manager"}),
 }
-_PLAIN_KEYS = frozenset({"kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os"})
-_PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}")
+#: Labels and taints whose values are Kubernetes', a vendor's or a cloud's words: what a machine is, and has.
+_PLAIN_KEY = re.compile(
+    r"(beta\.)?kubernetes\.io/(arch|os)|(node|beta)\.kubernetes\.io/instance-type|(nvidia|amd)\.com/.+"
+    r"|karpenter\.k8s\.aws/instance-.+|karpenter\.sh/capacity-type|eks\.amazonaws\.com/capacityType"
+    r"|cloud\.google\.com/gke-(accelerator|gpu-.+)|k8s\.amazonaws\.com/accelerator"
+    r"|kubernetes\.azure\.com/(accelerator|scalesetpriority)"
+)
+#: Yes, no, a small number, and what our own parts are called.
+_PLAIN_VALUE = re.compile(r"|true|false|[0-9]{1,6}|allotment|driver-nvidia|driver-amd")
 #: In a text a word may be the name of several things; which of them is meant, nobody can tell.
 _SORTS = (
     "pod", "claim", "node", "template", "namespace", "pool", "slice", "volume", "deployment", "statefulset", "job",
@@ -41,6 +49,7 @@ class Names:
         self._given: dict[str, dict[str, str]] | None = None
         self._words: dict[str, str] = {}
         self._kept: frozenset[str] = frozenset()
+        self._plain: dict[str, set[str]] = {}
 
     def give(self, kept: frozenset[str] = frozenset()) -> None:
         """Everything has been seen: from now on pseudonyms are told. ``kept``: texts that stay as they are."""
@@ -48,7 +57,9 @@ class Names:
         given: dict[str, dict[str, str]] = {}
         for sort, names in self._known.items():
             width = len(str(len(names)))
-            given[sort] = {name: f"{sort}-{number:0{width}}" for number, name in enumerate(sorted(names), 1)}
+            given[sort] = {
+                name: f"{sort}-{number:0{width}}{_driver(sort, name)}" for number, name in enumerate(sorted(names), 1)
+            }
         # A node's own pool is called like the node.
         nodes = given.get("node", {})
         given["pool"] = {name: nodes.get(name, alias) for name, alias in given.get("pool", {}).items()}
@@ -59,12 +70,16 @@ class Names:
     def of(self, sort: str, name: Any) -> str:
         """The pseudonym of a name; in the first pass the name itself."""
         text = str(name)
-        if not text or text in _COMMON.get(sort, ()):
+        if not text or text in _COMMON.get(sort, ()) or text in self._plain.get(sort, ()):
             return text
         if self._given is None:
             self._known.setdefault(sort, set()).add(text)
             return text
         return self._given[sort][text]
+
+    def stays(self, sort: str, name: str) -> None:
+        """This name is told elsewhere, and stays."""
+        self._plain.setdefault(sort, set()).add(name)
 
     def value(self, key: str, value: Any) -> str:
         """The pseudonym of a label's value; yes, no and small numbers are no secret."""
@@ -73,7 +88,7 @@ class Names:
             return self.of("node", text)
         if key == "kubernetes.io/metadata.name":
             return self.of("namespace", text)
-        return text if key in _PLAIN_KEYS or is_plain(text) else self.of("value", text)
+        return text if _PLAIN_KEY.fullmatch(key) or is_plain(text) else self.of("value", text)
 
     def labels(self, labels: Mapping[str, Any] | None) -> dict[str, str]:
         """Labels with their values replaced."""
@@ -115,8 +130,14 @@ class Names:
         return {**one, "values": [self.value(key, each) for each in values]}
 
 
+def _driver(sort: str, name: str) -> str:
+    """By these a driver's program is known, so that much of them stays."""
+    word = telling(name) if sort in ("daemonset", "image") else ""
+    return f"-{word}" if word else ""
+
+
 def is_plain(value: str) -> bool:
-    """Whether a value is yes, no, nothing or a small number."""
+    """Whether a value is nothing that somebody has thought of."""
     return _PLAIN_VALUE.fullmatch(value) is not None
 
 

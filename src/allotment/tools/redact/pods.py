@@ -19,6 +19,7 @@ _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGenerat
 def pod_spec(names: Names, spec: Tree) -> Tree:
     """What decides where a pod goes."""
     found = only(spec, _SPEC)
+    names.stays("lease", spec.get("schedulerName") or "")  # by which its scheduler is known to run
     for field in ("initContainers", "containers"):
         if spec.get(field):
             found[field] = [_container(names, one) for one in spec[field]]

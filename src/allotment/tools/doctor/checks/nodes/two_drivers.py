@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
@@ -13,12 +11,7 @@ from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import about, remedy, unique
 from allotment.tools.sentences import some
-
-#: The vendor's own, by the name of its DaemonSet or image.
-_OWN: Final = {
-    "gpu.nvidia.com": re.compile(r"nvidia[^:]*dra|dra[^:]*nvidia|k8s-dra-driver-gpu"),
-    "gpu.amd.com": re.compile(r"k8s-gpu-dra-driver|(amd|rocm)[^:]*dra[-/]|dra[^:]*amd"),
-}
+from allotment.vocabulary.driver_names import vendors_driver
 
 
 def find(case: Case) -> Iterable[Sign]:
@@ -33,11 +26,9 @@ def find(case: Case) -> Iterable[Sign]:
         if mine:
             ours[pod.spec.node_name, mine] = pod
             continue
-        words = (owner.name, *(one.image for one in pod.spec.containers))
-        for driver, known in _OWN.items():
-            if any(known.search(word) for word in words):
-                others[pod.spec.node_name, driver] = pod
-    for driver in _OWN:
+        for word in (owner.name, *(one.image for one in pod.spec.containers)):
+            others[pod.spec.node_name, vendors_driver(word)] = pod
+    for driver in unique(name for _, name in ours):
         nodes = unique(node for node, name in ours if name == driver and (node, name) in others)
         if not nodes:
             continue
