@@ -78,7 +78,14 @@ def of_other_things(sentence: str) -> bool:
     """Whether a node may be refused for what explain does not look at."""
     return any(
         word in sentence
-        for word in ("Insufficient", "Too many pods", "topology spread", "pod affinity", "anti-affinity")
+        for word in (
+            "Insufficient",
+            "Too many pods",
+            "topology spread",
+            "pod affinity",
+            "anti-affinity",
+            "device binding failed",
+        )
     )
 
 

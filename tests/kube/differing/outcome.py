@@ -12,7 +12,7 @@ from allotment.model.trees import Tree
 
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 #: What differs in each message by its nature.
-_GENERATED: Final = re.compile(r"\b(w\d+-p\d+-(?:c\d|extended-resources))-[a-z0-9]{5}\b")
+_GENERATED: Final = re.compile(r"\b(w\d+s?-[pg]\d+-(?:c\d|extended-resources))-[a-z0-9]{5}\b")
 
 
 class Outcome(NamedTuple):

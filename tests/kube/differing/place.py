@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,12 +20,14 @@ from allotment.cluster.resources import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
     SLICES,
     TAINT_RULES,
 )
+from allotment.model.pod_groups import is_group
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from allotment.tools.doctor.reading import read
@@ -34,6 +37,7 @@ from tests.kube.differing.comparing import compared, explained
 from tests.kube.differing.judging import Difference, disagree, overdrawn
 from tests.kube.differing.known import known
 from tests.kube.differing.outcome import EXTENDED, Outcome, allocated, claims_of, notes, owner, owners, results, whole
+from tests.kube.differing.readying import made_ready
 from tests.kube.differing.restoring import restored
 from tests.kube.differing.worlds.world import NAMESPACE, PRIORITIES, PRIVILEGED, World
 from tests.kube.flows import FEATURES, prepared
@@ -42,7 +46,9 @@ from tests.kube.ours import at_work
 THEIRS: Final = "default-scheduler"
 OURS: Final = "allotment"
 #: Of what a world leaves behind, in the order in which it goes.
-_ORDER: Final = (PODS, DISRUPTION_BUDGETS, CLAIMS, CLAIM_TEMPLATES, TAINT_RULES, SLICES, DEVICE_CLASSES, NODES)
+_ORDER: Final = (
+    PODS, POD_GROUPS, DISRUPTION_BUDGETS, CLAIMS, CLAIM_TEMPLATES, TAINT_RULES, SLICES, DEVICE_CLASSES, NODES,
+)  # fmt: skip
 _KINDS: Final = {one.kind: one for one in _ORDER}
 _ADMIN: Final = {"resource.kubernetes.io/admin-access": "true"}
 #: Seconds for a scheduler to say something, and for what it said at first to be put right when the other disagrees: it
@@ -51,6 +57,7 @@ _PATIENCE: Final = 15.0
 _AGAIN: Final = 2.5
 #: kube-scheduler gives up a search after ten seconds; where it has to look for long, ours need not.
 _LONG: Final = "timed out trying to allocate devices"
+_MEANWHILE: Final = "elsewhere in the meantime"
 
 
 class Stuck(Exception):
@@ -64,6 +71,7 @@ class Place:
         self.client = client
         self.counts: Counter[str] = Counter()
         self._residents: list[Tree] = []
+        self._readied = False
 
     async def begin(self) -> None:
         """The namespaces, with their accounts."""
@@ -81,6 +89,7 @@ class Place:
         """All differences in one world, which is gone afterwards."""
         self.counts["worlds"] += 1
         try:
+            self._readied = '"bindingConditions"' in json.dumps(world.cluster)
             await self._set_up(world.cluster)
             specs = [pod["spec"] for pod in world.pods]
             again = [spec in specs[:number] for number, spec in enumerate(specs)]
@@ -95,7 +104,7 @@ class Place:
         for kinds in (
             ("Node", "DeviceClass", "DeviceTaintRule"),
             ("ResourceSlice",),
-            ("ResourceClaim", "ResourceClaimTemplate", "PodDisruptionBudget"),
+            ("ResourceClaim", "ResourceClaimTemplate", "PodDisruptionBudget", "PodGroup"),
         ):
             await asyncio.gather(*(self._create(tree) for tree in cluster if tree["kind"] in kinds))
         await asyncio.sleep(0.02)
@@ -145,6 +154,8 @@ class Place:
                 found[second] = await self._tried(pod, second, before)
         if not found[second].node:  # else what comes may help it, and it would be in the way
             await self._undone(pod, before)
+        elif "priorityClassName" in pod["spec"]:
+            await self._started(pod)
         theirs, ours = found[THEIRS], found[OURS]
         name = pod["metadata"]["name"]
         told = [*compared(self.counts, theirs, ours, again), *explained(self.counts, pod, before, theirs)]
@@ -152,6 +163,15 @@ class Place:
             self.counts["known defect"] += 1
             told = [*explained(self.counts, pod, before, ours)]
         return [Difference(kind, name, words) for kind, words in told]
+
+    async def _started(self, pod: Tree) -> None:
+        """As its kubelet would tell: of pods of one priority, those who began last are sent away first."""
+        since = f"2026-01-01T00:00:{len(self._residents):02d}Z"
+        await self.client.patch(
+            PODS, pod["metadata"]["name"], {"status": {"startTime": since}}, pod["metadata"]["namespace"],
+            subresource="status",
+        )  # fmt: skip
+        await asyncio.sleep(0.02)
 
     async def _tried(self, pod: Tree, by: str, before: Sequence[Tree]) -> Outcome:
         """What a scheduler makes of a pod."""
@@ -179,6 +199,8 @@ class Place:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while not done(made := await self.client.get(PODS, name, namespace)):
+                    if self._readied:
+                        await made_ready(self.client, namespace)
                     await asyncio.sleep(0.01)
         there = {one["metadata"]["uid"] for one in (await self.client.list(PODS)).items}
         sent = tuple(one["metadata"]["name"] for one in self._residents if one["metadata"]["uid"] not in there)
@@ -217,6 +239,12 @@ class Place:
                 raise Stuck(f"{metadata['name']}: {', '.join(tree['metadata']['name'] for tree in [*new, *other])}")
             for tree in new:
                 await self._gone(CLAIMS, tree["metadata"])
+            for tree in (one for one in other if any(map(is_group, one["status"].get("reservedFor") or ()))):
+                freed = {"status": {"allocation": None, "reservedFor": None}}  # the group would keep it
+                with suppress(StatusError):
+                    await self.client.patch(
+                        CLAIMS, tree["metadata"]["name"], freed, metadata["namespace"], subresource="status"
+                    )
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.02)
         return before
@@ -234,7 +262,7 @@ class Place:
 
     async def _state(self) -> list[Tree]:
         """Everything that decides over pods."""
-        kinds = (NODES, SLICES, DEVICE_CLASSES, TAINT_RULES, CLAIMS, CLAIM_TEMPLATES, NAMESPACES)
+        kinds = (NODES, SLICES, DEVICE_CLASSES, TAINT_RULES, CLAIMS, CLAIM_TEMPLATES, NAMESPACES, POD_GROUPS)
         listed = await asyncio.gather(*(self.client.list(kind) for kind in kinds))
         return [
             {**tree, "kind": kind.kind, "apiVersion": f"{kind.group}/{kind.version}".lstrip("/")}
@@ -270,8 +298,9 @@ class Place:
 
 
 def _refused(pod: Tree) -> bool:
-    """Whether a pod has been told that there is no place, and none is made for it."""
-    return bool(condition(pod)) and not pod["status"].get("nominatedNodeName")
+    """Whether a pod has been told that there is no place, and none is made for it; victims let their claims go."""
+    told = condition(pod)
+    return bool(told) and not pod["status"].get("nominatedNodeName") and _MEANWHILE not in told.get("message", "")
 
 
 def cluster(paths: dict[str, str]) -> AbstractContextManager[ApiServer]:

@@ -34,6 +34,9 @@ async def _restore(client: Client, pod: Tree, had: Sequence[Tree]) -> None:
     made = await client.create(
         PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": pod["spec"]}, namespace
     )
+    await client.patch(
+        PODS, name, {"status": {"startTime": pod["status"]["startTime"]}}, namespace, subresource="status"
+    )
     while not all(claims_of(made)):
         await asyncio.sleep(0.02)
         made = await client.get(PODS, name, namespace)

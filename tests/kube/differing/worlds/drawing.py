@@ -14,6 +14,8 @@ MODELS: Final = ("a", "b")
 RESOURCE: Final = "resource.k8s.io/v1"
 LANE: Final = "example.org/lane"
 NUMA: Final = "resource.kubernetes.io/numaNode"
+#: How many constraints a claim has where there are to be some.
+CONSTRAINED: Final = (0, 0, 1, 1, 2)
 TAINT: Final = {"key": "example.com/broken", "value": "yes"}
 
 

@@ -11,8 +11,7 @@ def new_pod(drawing: Drawing, name: str, namespace: str, claims: list[Tree]) -> 
     random = drawing.random
     entries = []
     for number, claim in enumerate(random.sample(claims, min(len(claims), random.choice(drawing.claims)))):
-        field = "resourceClaimName" if claim["kind"] == "ResourceClaim" else "resourceClaimTemplateName"
-        entries.append({"name": f"c{number}", field: claim["metadata"]["name"]})
+        entries.append({"name": f"c{number}", **entry_of(claim)})
     amounts: Tree = {"cpu": random.choice(["100m", "100m", "1500m"])}
     resources: Tree = {"requests": amounts}
     if drawing.extended and drawing.chance(0.5):
@@ -28,7 +27,7 @@ def new_pod(drawing: Drawing, name: str, namespace: str, claims: list[Tree]) -> 
     if drawing.chance(0.15):
         spec["nodeSelector"] = {"zone": random.choice(ZONES)}
     if drawing.chance(0.25 if drawing.crowded else 0.5):  # one node, so that chance does not decide
-        required = {"nodeSelectorTerms": [_named(random.choice(drawing.nodes))]}
+        required = {"nodeSelectorTerms": [only_on(random.choice(drawing.nodes))]}
     elif drawing.chance(0.2):
         required = node_selector(drawing)
     else:
@@ -66,5 +65,12 @@ def more_containers(drawing: Drawing, spec: Tree, resources: Tree) -> None:
         spec.setdefault(kind, []).append(container)
 
 
-def _named(node: str) -> Tree:
+def only_on(node: str) -> Tree:
+    """A term of a node selector that one node alone satisfies."""
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+
+
+def entry_of(claim: Tree) -> Tree:
+    """How a pod refers to a claim or a template."""
+    field = "resourceClaimName" if claim["kind"] == "ResourceClaim" else "resourceClaimTemplateName"
+    return {field: claim["metadata"]["name"]}

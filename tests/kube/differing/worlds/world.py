@@ -9,6 +9,8 @@ from allotment.model.trees import Tree
 #: The namespace of pods, and another where claims may have admin access; both are there.
 NAMESPACE: Final = "plain"
 PRIVILEGED: Final = "privileged"
+#: Devices with this binding condition get ready, those with another fail.
+READY: Final = "example.com/ready"
 #: PriorityClasses that are there, with their values and whether others are sent away for such pods.
 PRIORITIES: Final = {
     "low": (10, "PreemptLowerPriority"),
