@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 #: A watch that lived this long was no failure, however it ended.
 _HEALTHY_SECONDS = 5.0
+#: What was served is believed to be gone after so long: of several servers one may not know it, as during an upgrade.
+_GONE_SECONDS = 60.0
 
 Changed = Callable[["Item[T] | None", "Item[T] | None"], None]
 
@@ -73,6 +75,8 @@ class Cache(Generic[T]):
         """Whether a watch from there would tell the rest."""
         self._went_back = False
         """Whether the cluster was seen to be restored, and is not read yet; it may come past where it was meanwhile."""
+        self._unserved = inf
+        """Since when the cluster says that it has no such resource."""
         self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
 
@@ -204,7 +208,7 @@ class Cache(Generic[T]):
         revision = numbered(listing.revision)
         restored, self._went_back = self._went_back or revision < numbered(self._revision), False
         self.restored += restored
-        self._revision, self._continues = listing.revision, True
+        self._revision, self._continues, self._unserved = listing.revision, True, inf
         for key, known in tuple(self._items.items()):
             # What was noted after the list was made is not in it, and is there all the same.
             if key not in listed and (restored or known.revision <= revision):
@@ -239,9 +243,13 @@ class Cache(Generic[T]):
 
     def _not_served(self) -> None:
         """The cluster has no such resource, so there is nothing of it; it may come (a gate, a definition of a kind)."""
+        self._continues = False
+        self._unserved = min(self._unserved, self._clock.seconds())
+        if self._items and self._clock.seconds() - self._unserved < _GONE_SECONDS:
+            self.since = inf
+            return
         self._hear()
         log.debug("%s are not served", self.resource.plural)
-        self._continues = False
         for item in tuple(self._items.values()):
             self._put(item, None)
         self.synced.set()

@@ -39,7 +39,10 @@ _REFILL: Final = 1 / 300  # … and how many more a second
 #: How the message of an event begins that stands for several.
 COMBINED: Final = "(combined from similar events): "
 _NAMESPACE_OF_CLUSTER_OBJECTS: Final = "default"
+#: Bytes that the API server takes: of names, and of what events say and who says it where they have an action.
+_LONGEST_NAME: Final = 253
 _LONGEST_NOTE: Final = 1024
+_LONGEST_INSTANCE: Final = 128
 _AT_ONCE: Final = 16
 #: How often an event is refused before it is given up.
 _REFUSALS: Final = 5
@@ -79,7 +82,8 @@ class _Series:
     def __init__(self, note: _Note, number: int) -> None:
         self.note = note
         self.namespace = note.involved.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
-        self.name = f"{note.involved.name}.{int(note.moment.timestamp() * 1e9) + number:x}"
+        moment = f".{int(note.moment.timestamp() * 1e9) + number:x}"
+        self.name = note.involved.name[: _LONGEST_NAME - len(moment)].rstrip("-.") + moment
         self.first = self.last = note.moment
         self.count = 0
         self.stored = False
@@ -115,8 +119,6 @@ class Events:
             about.get("kind", ""), metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""),
             about.get("apiVersion", ""), metadata.get("resourceVersion", ""), about.get("fieldPath", ""),
         )  # fmt: skip
-        if len(message) > _LONGEST_NOTE and action:
-            message = message[: _LONGEST_NOTE - 3] + "..."
         self._notes.append(_Note(component, involved, type, reason, message, action, self._clock.moment()))
         self._arrived.set()
         self._written.clear()
@@ -308,16 +310,22 @@ def _new_form(series: _Series, instance: str) -> Tree:
         "metadata": {"name": series.name, "namespace": series.namespace},
         "eventTime": stamp_micro(series.first),
         "reportingController": note.component,
-        "reportingInstance": f"{note.component}-{instance}" if instance else note.component,
+        "reportingInstance": (f"{note.component}-{instance}" if instance else note.component)[:_LONGEST_INSTANCE],
         "action": note.action,
         "reason": note.reason,
         "regarding": _reference(note.involved),
-        "note": note.message,
+        "note": _cut(note.message),
         "type": note.type,
     }
     if series.count > 1:
         event["series"] = {"count": series.count, "lastObservedTime": stamp_micro(series.last)}
     return event
+
+
+def _cut(note: str) -> str:
+    """What fits of a note, counted in bytes."""
+    data = note.encode()
+    return note if len(data) <= _LONGEST_NOTE else data[: _LONGEST_NOTE - 3].decode(errors="ignore") + "..."
 
 
 def _repeated(series: _Series) -> Tree:

@@ -275,6 +275,37 @@ def test_what_the_cluster_does_not_serve_is_empty_until_it_does() -> None:
     idle.run(story())
 
 
+def test_what_was_served_is_not_forgotten_because_one_server_of_several_does_not_know_it() -> None:
+    """As while a control plane is upgraded, server by server."""
+
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("a"))
+        async with following(client) as cache:
+            came: list[str] = []
+            cache.on_change(lambda old, new: came.append(new.name if old is None and new is not None else "changed"))
+            client.refuse = [refusal(404, "NotFound") for _ in range(5)]
+            client.drop()
+            await until(lambda: not client.refuse)
+            client.put(PODS, pod("b"))
+            await until(lambda: len(cache) == 2)
+            assert came == ["a", "b"]
+
+    idle.run(story())
+
+
+def test_what_nobody_serves_any_more_is_gone() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        client.put(PODS, pod("a"))
+        async with following(client) as cache:
+            client.refuse = [refusal(404, "NotFound") for _ in range(1000)]
+            client.drop()
+            await until(lambda: len(cache) == 0)
+
+    idle.run(story())
+
+
 def test_whoever_wrote_something_can_wait_until_all_that_came_before_it_is_known() -> None:
     async def story() -> None:
         client = MemoryClient()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.recorder import Events
+from allotment.cluster.recorder import COMBINED, Events
 from allotment.cluster.resources import EVENTS, NEW_EVENTS
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
@@ -27,6 +28,10 @@ POD: Tree = {
 
 def events(client: MemoryClient) -> list[Tree]:
     return [tree for (resource, _, _), tree in client.objects.items() if resource in (EVENTS, NEW_EVENTS)]
+
+
+def name_of(event: Tree) -> str:
+    return str(event["metadata"]["name"])
 
 
 async def written(client: MemoryClient, notes: Events) -> list[Tree]:
@@ -115,6 +120,29 @@ def test_a_flood_about_one_object_is_cut_and_others_are_heard() -> None:
         recorder.event({**POD, "metadata": {**POD["metadata"], "uid": "u2"}}, "Normal", "Other", "x")
         found = await written(client, notes)
         assert len(found) == 26
+
+    idle.run(story())
+
+
+def test_an_event_is_no_longer_than_the_api_server_takes() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        notes = Events(client, clock=IdleClock(), instance=f"{'h' * 63}_{'u' * 36}")
+        scheduler = notes.recorder(f"{'s' * 59}.com")
+        for name in ("n" * 253, f"{'n' * 236}-.{'n' * 15}"):
+            pod = {**POD, "metadata": {**POD["metadata"], "name": name}}
+            for number in range(12):  # more than ten that differ in their words become one that says so
+                scheduler.event(pod, "Warning", "FailedScheduling", f"{number} {'…' * 1000}", "Scheduling")
+            scheduler.event(pod, "Warning", "Long", "x" * 4000)
+        found = await written(client, notes)
+        assert len(found) == 24
+        for event in found:
+            assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", name_of(event))
+            assert len(name_of(event)) <= 253
+            assert len(event["reportingInstance"]) <= 128
+            assert len(event.get("note", "").encode()) <= 1024
+        assert len({name_of(event) for event in found}) == 24
+        assert sum(event.get("note", "").startswith(COMBINED) for event in found) == 2
 
     idle.run(story())
 

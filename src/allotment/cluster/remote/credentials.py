@@ -1,8 +1,8 @@
 """Credentials in use: the TLS context, and the headers that say who asks, read again where they change.
 
-Files are read anew each minute (a kubelet rotates tokens, cert-manager certificates), a plugin is run when its
-credential ends or is refused. A certificate that has changed makes a new TLS context; what was opened with the old one
-may go on.
+Files are read anew each minute (a kubelet rotates tokens and the cluster's authority, cert-manager certificates), a
+plugin is run when its credential ends or is refused. A certificate that has changed makes a new TLS context; what was
+opened with the old one may go on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import asyncio
 import base64
 import os
 import ssl
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from allotment.cluster.errors import NoCredentials
@@ -55,10 +58,11 @@ class Credentials:
         self._made: Credential | None = None
         self._running: asyncio.Task[Credential] | None = None
         self._token = _file(target.token_file)
+        self._authority = _file(target.authority_file)
         self._certificate = _file(target.certificate_file)
         self._key = _file(target.key_file)
         self._context: ssl.SSLContext | None = None
-        self._shown: tuple[bytes, bytes] = (b"", b"")
+        self._shown: tuple[bytes, ...] = ()
 
     async def headers(self) -> list[tuple[str, str]]:
         """The headers of a request."""
@@ -79,19 +83,20 @@ class Credentials:
     async def context(self) -> ssl.SSLContext:
         """TLS towards the cluster, with the client's certificate where there is one; the same until that changes."""
         target = self._target
+        authority = self._authority.content() if self._authority else target.authority
         certificate = self._certificate.content() if self._certificate else target.certificate
         key = self._key.content() if self._key else target.key
         if not certificate and target.plugin is not None:
             made = await self._plugged(target.plugin)
             certificate, key = made.certificate, made.key
-        if self._context is None or self._shown != (certificate, key):
+        if self._context is None or self._shown != (authority, certificate, key):
             try:
-                self._context = _context(target, certificate, key)
+                self._context = _context(target, authority, certificate, key)
             except NoCredentials:
-                # Of a certificate and its key one is replaced before the other.
+                # A file is being written, or of a certificate and its key one is replaced before the other.
                 if self._context is None:
                     raise
-            self._shown = (certificate, key)
+            self._shown = (authority, certificate, key)
         return self._context
 
     def forget(self) -> bool:
@@ -123,16 +128,16 @@ def _file(path: Path | None) -> _File | None:
     return None if path is None else _File(path)
 
 
-def _context(target: Target, certificate: bytes, key: bytes) -> ssl.SSLContext:
+def _context(target: Target, authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
     # Not create_default_context: since 3.13 it refuses authorities that clusters have been using for years.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if target.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif target.authority:
+    elif authority:
         try:
-            context.load_verify_locations(cadata=target.authority.decode("ascii", "replace"))
+            context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError) as error:
             raise NoCredentials(f"{target.server}: its certificate authority is not PEM: {error}") from None
     else:
@@ -144,13 +149,25 @@ def _context(target: Target, certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """ssl reads certificates from files only; this one is gone at once."""
-    handle, name = tempfile.mkstemp(prefix="allotment-", suffix=".pem")
-    path = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(certificate.rstrip() + b"\n" + key)
-        context.load_cert_chain(path)
-    except ssl.SSLError as error:
-        raise NoCredentials(f"the client's certificate and key cannot be used: {error}") from None
-    finally:
-        path.unlink()
+    with _file_of(certificate.rstrip() + b"\n" + key) as path:
+        try:
+            context.load_cert_chain(path)
+        except ssl.SSLError as error:
+            raise NoCredentials(f"the client's certificate and key cannot be used: {error}") from None
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[str]:
+    """A file for a moment: in memory where that can be, so that a key is on no disk, and none need be writable."""
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("certificate"), "wb", buffering=0) as memory:
+            memory.write(content)
+            yield f"/proc/self/fd/{memory.fileno()}"
+    else:
+        handle, name = tempfile.mkstemp(prefix="allotment-", suffix=".pem")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            yield name
+        finally:
+            Path(name).unlink()

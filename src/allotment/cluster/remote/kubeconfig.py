@@ -61,7 +61,8 @@ class Target(NamedTuple):
     proxy: str = ""
     certificate: bytes = b""
     key: bytes = b""
-    #: Where certificate and key are read again, if they stand in files.
+    #: Where authority, certificate and key are read again, if they stand in files.
+    authority_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
     token: str = ""
@@ -112,6 +113,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path) -> Target | None:
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
         authority=authority.read_bytes() if authority.exists() else b"",
+        authority_file=authority if authority.exists() else None,
         token_file=token_file,
     )
 
@@ -221,6 +223,7 @@ class _Merged:
             context=name,
             namespace=place.text("namespace") or "default",
             authority=cluster.pem("certificate-authority"),
+            authority_file=cluster.file_of("certificate-authority"),
             insecure=cluster.tree.get("insecure-skip-tls-verify") is True,
             server_name=cluster.text("tls-server-name"),
             proxy=_proxy(cluster),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from allotment.apiserver.exchange import Answer, Request
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote import credentials
+from allotment.cluster.remote.credentials import Credentials
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.cluster.resources import NODES
@@ -190,6 +192,49 @@ def test_a_certificate_in_files_is_read_again(tmp_path: Path, monkeypatch: pytes
         await serving.stop(1)
 
     asyncio.run(story())
+
+
+def test_an_authority_in_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_REREAD_SECONDS", 0.0)
+    before, after = (
+        certificates.ensure(tmp_path / name, datetime.now(UTC), ["kubernetes"]) for name in ("before", "after")
+    )
+    authority = tmp_path / "ca.crt"
+
+    async def story() -> None:
+        authority.write_bytes(before.authority.read_bytes())
+        shown = server_context(*before.server, before.authority)
+        serving = Server(Scripted(*[answer({}, 200, ("Connection", "close"))] * 3))
+        port = await serving.listen("127.0.0.1", 0, shown)
+        target = Target(
+            f"https://127.0.0.1:{port}", authority=authority.read_bytes(), authority_file=authority, token="t"
+        )
+        async with HttpClient(target) as client:
+            await client.read("/")
+            authority.write_bytes(b"-----BEGIN CERTIFICATE-----")  # it is being written
+            await client.read("/")
+            shown.load_cert_chain(*after.server)
+            with pytest.raises(Unreachable, match="certificate verify failed"):
+                await client.read("/")
+            authority.write_bytes(before.authority.read_bytes() + after.authority.read_bytes())
+            await client.read("/")
+        await serving.stop(1)
+
+    asyncio.run(story())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a certificate comes over the disk")
+def test_no_key_is_written_to_a_disk_which_need_not_be_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = certificates.ensure(tmp_path, datetime.now(UTC), ["kubernetes"])
+    target = Target("https://c", certificate=made.admin.certificate.read_bytes(), key=made.admin.key.read_bytes())
+
+    def read_only(*_: object, **__: object) -> tuple[int, str]:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.mkstemp", read_only)
+    assert asyncio.run(Credentials(target).context()).check_hostname
 
 
 def test_a_plugin_may_make_a_certificate(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_the_current_context_with_files_beside_the_configuration(two: list[Path]
     assert found == kubeconfig.Target(
         server="https://one:6443", context="dev", namespace="shop", authority=b"AUTHORITY", server_name="kubernetes",
         proxy="http://proxy:3128", certificate=b"CERT", key=b"KEY", key_file=two[0].parent / "pki/admin.key",
+        authority_file=two[0].parent / "pki/ca.crt",
     )  # fmt: skip
 
 
@@ -176,8 +177,9 @@ def test_in_a_pod_the_service_account_is_the_way(tmp_path: Path) -> None:
     written(tmp_path, "jobs\n", "namespace")
     assert kubeconfig.in_cluster({}, tmp_path) is None
     assert kubeconfig.in_cluster(environment, tmp_path) == kubeconfig.Target(
-        server="https://[fd00::1]:443", namespace="jobs", authority=b"PEM", token_file=tmp_path / "token"
-    )
+        server="https://[fd00::1]:443", namespace="jobs", authority=b"PEM", authority_file=tmp_path / "ca.crt",
+        token_file=tmp_path / "token",
+    )  # fmt: skip
 
 
 @pytest.fixture
