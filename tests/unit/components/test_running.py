@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,9 +30,11 @@ from allotment.components.running import NoAnswer, first_of, run_component
 from allotment.components.settings import Address, Leading, Serving, Settings
 from allotment.model.features import Features
 from allotment.model.trees import Tree
+from tests import waiting
 from tests.components.process import get
 
-TERMS = Terms(lease=2, renew=1.0, retry=0.1)
+#: Whoever leads looks often, and loses nothing on a machine that has much to do.
+TERMS = Terms(lease=120, renew=60.0, retry=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +65,8 @@ def holder(lab: Lab) -> str:
     return str(lease["spec"]["holderIdentity"])
 
 
-async def until(test: Callable[[], object], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not await asyncio.to_thread(test):
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.02)
+async def until(test: Callable[[], object]) -> None:
+    await waiting.until(lambda: asyncio.to_thread(test))
 
 
 async def forever(context: Context) -> None:
@@ -80,12 +78,13 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
     async def story() -> None:
         begun, done = asyncio.Event(), []
 
-        async def work(key: str) -> None:
-            begun.set()
-            await asyncio.sleep(0.3)
-            done.append(key)
-
         async def program(context: Context) -> None:
+            async def work(key: str) -> None:
+                begun.set()
+                await context.stopping.wait()
+                await asyncio.sleep(0.1)
+                done.append(key)
+
             queue = WorkQueue("test", work, clock=context.clock, random=Random(1), workers=1)
             queue.add("first")
             queue.add("second")
@@ -97,7 +96,7 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
         await begun.wait()
         assert await asyncio.to_thread(holder, lab) == "first"
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 40)
         assert done == ["first"]
 
     asyncio.run(story())
@@ -105,42 +104,33 @@ def test_work_under_way_is_finished_and_the_lease_given_back(lab: Lab, number: s
     assert [event["reason"] for event in lab.list("events") if event["involvedObject"]["name"] == f"n-{number}"]
 
 
-def test_work_that_does_not_end_in_time_is_left(lab: Lab) -> None:
-    async def story() -> float:
+def test_work_that_does_not_end_in_time_is_left(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
         settings = leading("slow")._replace(patience=0.2)
         running = asyncio.create_task(run_component(component(forever, finishes=True), settings, target(lab)))
         await until(lambda: holder(lab) == "slow")
-        began = time.monotonic()
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(running, 5)
-        return time.monotonic() - began
+        await asyncio.wait_for(running, 40)
 
-    assert 0.2 <= asyncio.run(story()) < 3
+    asyncio.run(story())
+    assert "what is under way did not end within 0 s, and is left" in caplog.text
     assert holder(lab) == ""
 
 
 def test_a_second_signal_ends_the_process_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ended(Exception):
-        pass
-
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr("logging.shutdown", lambda: None)
 
-    async def story() -> None:
-        running = asyncio.create_task(
-            run_component(component(forever, finishes=True), Settings(patience=1), target(lab))
-        )
-        await asyncio.sleep(0.3)
+    async def program(context: Context) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.05)
+        await context.stopping.wait()
         assert codes == []
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.05)
-        assert codes == [128 + signal.SIGTERM]
-        await running
+        await waiting.until(lambda: codes)
 
-    asyncio.run(story())
+    asyncio.run(run_component(component(program, finishes=True), Settings(patience=40), target(lab)))
+    assert codes == [128 + signal.SIGTERM]
 
 
 def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
@@ -158,7 +148,7 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
         stolen = {"spec": {"holderIdentity": "second"}}
         await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", stolen, "kube-system")
         with pytest.raises(LeaseLost, match="first leads no longer: second has its Lease"):
-            await asyncio.wait_for(running, 5)
+            await asyncio.wait_for(running, 40)
         assert ended == ["work"]
 
     asyncio.run(story())
@@ -190,7 +180,7 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
         assert known == []
         left = {"spec": {"holderIdentity": ""}}
         await asyncio.to_thread(lab.client.patch, LEASES, "allotment-test", left, "kube-system")
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 40)
 
     asyncio.run(story())
     assert known == [True]
@@ -207,7 +197,7 @@ def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await context.stopping.wait()
 
-    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), Settings(), target(lab)), 10))
+    asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), Settings(), target(lab)), 40))
     assert len(starts) == 3
 
 
@@ -230,12 +220,14 @@ def test_a_cluster_that_does_not_answer_is_one_clear_error() -> None:
         asyncio.run(run_component(component(forever), Settings(answering=0.5), nowhere))
 
 
-def test_who_is_stopped_before_the_cluster_answered_just_ends() -> None:
+def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "allotment.components.running")
+
     async def story() -> None:
         running = asyncio.create_task(run_component(component(forever), Settings(), Target("http://127.0.0.1:9")))
-        await asyncio.sleep(0.3)
+        await waiting.until(lambda: "does not answer yet" in caplog.text)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(running, 3)
+        await asyncio.wait_for(running, 40)
 
     asyncio.run(story())
 
@@ -286,7 +278,7 @@ def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pyt
         await context.stopping.wait()
 
     with api(403, 403) as way:
-        asyncio.run(asyncio.wait_for(run_component(component(program), Settings(), way), 5))
+        asyncio.run(asyncio.wait_for(run_component(component(program), Settings(), way), 40))
     with api(*[403] * 100) as way, pytest.raises(NoAnswer, match="does not let us in"):
         asyncio.run(run_component(component(program), Settings(answering=0.3), way))
     with api(401) as way, pytest.raises(NoAnswer, match="does not let us in"):
@@ -307,7 +299,7 @@ def test_requests_say_who_asks_and_the_program_hears_which_kubernetes_it_is() ->
         return program
 
     with api() as way:
-        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), way), 5))
+        asyncio.run(asyncio.wait_for(run_component(component(forever)._replace(program=of), Settings(), way), 40))
     assert [features.kube for features in made] == ["1.35"]
     assert {path for path, _ in _Api.asked} == {
         "/version", "/apis", "/apis/resource.k8s.io",
@@ -338,7 +330,7 @@ class _Busy(_Api):
         self.renewals.append(429 if busy else 200)
         if busy:
             self._body()
-            self._answer(429, {"kind": "Status", "code": 429}, ("Retry-After", "10"))
+            self._answer(429, {"kind": "Status", "code": 429}, ("Retry-After", "60"))
         else:
             self._written(200)
 
@@ -370,7 +362,7 @@ def test_a_server_that_has_too_much_to_do_takes_no_lease_away() -> None:
         await context.stopping.wait()
 
     with api(of=_Busy) as way:
-        asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), leading("first"), way), 20))
+        asyncio.run(asyncio.wait_for(run_component(component(program, finishes=True), leading("first"), way), 40))
     assert _Busy.renewals[:6] == [429, 200] * 3
 
 

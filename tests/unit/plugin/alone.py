@@ -1,6 +1,7 @@
 """A driver in a process of its own, to be killed: ``python -m tests.unit.plugin.alone FOLDER SAYS [POD_UID]``.
 
-It prints ``ready`` when its sockets are there, and ``registered`` when a kubelet said so.
+It prints ``ready`` when its sockets are there, and ``registered`` when a kubelet said so. One that never answers makes
+a file ``called`` instead.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ def tell(what: str) -> None:
 
 async def main(folder: Path, says: str, pod_uid: str = "") -> None:
     driver = Driver(says=says)
+
+    async def for_ever() -> None:
+        (folder / "called").touch()
+        await asyncio.Event().wait()
+
     if says == "never answers":
-        driver.before = asyncio.Event().wait
+        driver.before = for_ever
     async with served(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: tell("registered")):
         tell("ready")
         await asyncio.Event().wait()

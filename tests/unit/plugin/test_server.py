@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
         call = channel.unary_unary(method, request_serializer=protobuf.encode, response_deserializer=answer.FromString)
-        return await call(request, timeout=5)
+        return await call(request, timeout=30)
 
 
 async def info_of(registration: Path) -> registration_pb2.PluginInfo:

@@ -55,7 +55,7 @@ class Client:
     async def rest(self) -> bytes:
         """All until the server closes."""
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(40):
                 return await self.reader.read()
         except ConnectionResetError:
             return b""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 from allotment.apiserver.exchange import Answer, Request, Response, Streaming
 from allotment.lab.serving.pieces import pump
+from tests.unit.cluster import idle
 from tests.unit.lab.serving.loopback import HTML, Run, served
 from tests.waiting import until
 
@@ -34,7 +35,7 @@ def test_pieces_that_are_ready_go_out_together() -> None:
         yield b"d"
 
     sink = Written()
-    asyncio.run(pump(bursts(), b"HEAD", False, sink))
+    idle.run(pump(bursts(), b"HEAD", False, sink))
     assert sink.writes == [b"HEADab", b"cd"]
 
 
@@ -44,7 +45,7 @@ def test_the_head_does_not_wait_for_the_first_piece() -> None:
         yield b"a"
 
     sink = Written()
-    asyncio.run(pump(late(), b"HEAD", True, sink))
+    idle.run(pump(late(), b"HEAD", True, sink))
     assert sink.writes == [b"HEAD", b"1\r\na\r\n"]
 
 
@@ -64,7 +65,7 @@ def test_an_iterator_need_not_be_a_generator() -> None:
             return str(self.left).encode()
 
     sink = Written()
-    asyncio.run(pump(Counting(), b"", False, sink))
+    idle.run(pump(Counting(), b"", False, sink))
     assert sink.writes == [b"2", b"10"]
 
 
@@ -166,24 +167,28 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
         yield b"first\n"
         await asyncio.Event().wait()
 
-    async def by_path(request: Request) -> Answer:
-        if request.path == "/watch":
-            return Streaming(200, HTML, endless())
-        await asyncio.sleep(0.2)
-        return Response(200, HTML, b"done")
-
     async def story() -> None:
+        asked, release = asyncio.Event(), asyncio.Event()
+
+        async def by_path(request: Request) -> Answer:
+            if request.path == "/watch":
+                return Streaming(200, HTML, endless())
+            asked.set()
+            await release.wait()
+            return Response(200, HTML, b"done")
+
         async with served(by_path) as world:
-            watching, asking, idle = [await world.client() for _ in range(3)]
+            watching, asking, silent = [await world.client() for _ in range(3)]
             watching.send(WATCH)
             await watching.head()
             assert await watching.chunk() == b"first\n"
             asking.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
             await until(lambda: world.server.connections == 3)
-            await asyncio.sleep(0.05)
-            stopping = asyncio.create_task(world.server.stop(5))
+            await asked.wait()
+            stopping = asyncio.create_task(world.server.stop(30))
             assert await watching.chunk() == b""
-            assert await idle.rest() == b""
+            assert await silent.rest() == b""
+            release.set()
             code, headers, body = await asking.answer()
             assert (code, headers["connection"], body) == (200, "close", b"done")
             await stopping
@@ -193,16 +198,18 @@ def test_a_stop_ends_streams_in_order_and_lets_answers_be_finished(run: Run) -> 
 
 
 def test_a_stop_cuts_off_what_does_not_end(run: Run) -> None:
-    async def never(request: Request) -> Answer:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     async def story() -> None:
+        asked = asyncio.Event()
+
+        async def never(request: Request) -> Answer:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
         async with served(never) as world:
             client = await world.client()
             client.send(WATCH)
-            await until(lambda: world.server.connections == 1)
-            await asyncio.sleep(0.05)
+            await asked.wait()
             await world.server.stop(0.1)
             assert await client.rest() == b""
             assert world.server.connections == 0
