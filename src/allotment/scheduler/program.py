@@ -135,7 +135,7 @@ class Scheduler:
         binder = Binder(client, ledger, groups, clock, recorder, writing, settling, guards, readying)
         carrying = Carrying(
             assumed, binder, waiting, machines, ledger, resting, watching, pods, demands, observing, news,
-            under_way.start,
+            under_way.start, teller.finished,
         )  # fmt: skip
         sender = Sender(client, teller, clock, recorder, pods, options.name)
 

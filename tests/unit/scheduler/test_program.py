@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+from allotment.cluster.client import PatchKind, Resource
 from allotment.cluster.program import run
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.model.resource import FINALIZER
@@ -11,7 +13,18 @@ from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
-from tests.unit.scheduler.world import FEATURES, NAMESPACE, claim, context_of, device_class, gpus, node, pod, world
+from tests.unit.scheduler.world import (
+    FEATURES,
+    NAMESPACE,
+    SchedulingClient,
+    claim,
+    context_of,
+    device_class,
+    gpus,
+    node,
+    pod,
+    world,
+)
 
 CLUSTER = (node("a"), gpus("a", 2), device_class())
 
@@ -229,6 +242,42 @@ def test_refused_binding_gives_everything_back_and_tries_again() -> None:
             assert lab.devices("one") == ["gpu-0"]
 
     idle.run(scenario())
+
+
+def test_what_a_pod_hears_while_it_waits_comes_before_its_node() -> None:
+    """Else it would be bound, and its condition would say for ever that it is not."""
+
+    async def scenario() -> None:
+        client = SlowToHear()
+        async with world(node("small", cpu="1"), pod("p", requests={"cpu": "4"}), client=client) as lab:
+            await client.asked.wait()
+            lab.put(*node("big"))
+            await asyncio.sleep(5)  # simulated: everything is done by then that does not wait for us
+            client.answers.set()
+            await lab.bound("p")
+            await lab.until(lambda: client.answered)
+            assert lab.condition("p")["status"] == "True"
+
+    idle.run(scenario())
+
+
+class SlowToHear(SchedulingClient):
+    """An API server that takes its time for what pods are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.answered = False
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Any, namespace: str = "", *, kind: PatchKind = "merge",
+        subresource: str = "", force: bool = False, dry_run: bool = False,
+    ) -> Tree:  # fmt: skip
+        self.asked.set()
+        await self.answers.wait()
+        told = await super().patch(resource, name, patch, namespace, kind=kind, subresource=subresource)
+        self.answered = True
+        return told
 
 
 def test_scheduler_that_starts_again_goes_on_where_it_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
@@ -28,12 +29,14 @@ _MOST: Final = 128
 
 
 class Carrying:
-    """Carries decisions out, many at once. ``assumed``: the pods (by uid) on their way, which others read."""
+    """Carries decisions out, many at once. ``assumed``: the pods (by uid) on their way, which others read;
+    ``heard`` waits until a pod (uid) has heard what it is being told.
+    """
 
     def __init__(
         self, assumed: dict[str, WaitingPod], binder: Binder, waiting: Waiting, machines: Machines, ledger: Ledger,
         resting: Resting, watching: Watching, pods: Cache[Any], demands: Demands, observing: Observing, news: News,
-        start: Start,
+        start: Start, heard: Callable[[str], Awaitable[None]],
     ) -> None:  # fmt: skip
         self.pods = assumed
         self._binder = binder
@@ -47,6 +50,7 @@ class Carrying:
         self._observing = observing
         self._news = news
         self._start = start
+        self._heard = heard
 
     @property
     def full(self) -> bool:
@@ -66,6 +70,7 @@ class Carrying:
             with self._observing.work("bind", pod.uid) as work:
                 work.attributes |= {"pod": str(pod.key), "node": chosen.node}
                 try:
+                    await self._heard(pod.uid)
                     await self._binder.bind(pod, chosen)
                     work.result = "bound"
                 except Left:

@@ -79,6 +79,8 @@ class Teller:
         self._spent = 0.0
         self._told: dict[str, tuple[str, str, float]] = {}
         """By pod (uid): reason and Kubernetes' sentence as last told, and when."""
+        self._saying: dict[str, asyncio.Event] = {}
+        """By pod (uid): set when what is being written has been."""
 
     def tell(self, group: Group) -> None:
         """Pods of this group are to be told, soon."""
@@ -98,6 +100,11 @@ class Teller:
     def forget(self, uid: str) -> None:
         """A pod waits no longer."""
         self._told.pop(uid, None)
+
+    async def finished(self, uid: str) -> None:
+        """Wait until a pod has heard what it is being told: after its binding it would say that the pod has no node."""
+        if saying := self._saying.get(uid):
+            await saying.wait()
 
     def cluster_changed(self) -> None:
         """Nodes, slices, classes or rules are no longer those that reasons were found with."""
@@ -173,7 +180,12 @@ class Teller:
         if "conditions" in patch:
             note = messages.event(told, verdict.sentence)
             self._recorder.event(pod.tree, "Warning", "FailedScheduling", note, "Scheduling")
-        await self.patch(pod.key, pod.uid, patch)
+        said = self._saying[pod.uid] = asyncio.Event()
+        try:
+            await self.patch(pod.key, pod.uid, patch)
+        finally:
+            del self._saying[pod.uid]
+            said.set()
 
     async def patch(self, key: ObjectKey, uid: str, status: Tree) -> bool:
         """Change a pod's status, if it is still that pod."""
