@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from allotment.cli.main import main
 from allotment.drivers.verify import trial
 from allotment.drivers.verify.table import CHECKS
 from allotment.lab.lab import Lab
+from tests.waiting import wait_until
 
 NODE = "t4-4x-pcie-1"
 
@@ -63,20 +63,14 @@ def test_a_driver_that_is_started_ended_and_killed(lab: Lab, folder: Path, capsy
     assert [line.split()[0] for line in out.splitlines()[4:-2] if not line.startswith(" ")] == [
         check.name for check in CHECKS
     ]
-    until = time.monotonic() + 5
-    while not nothing_left(lab, folder):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: nothing_left(lab, folder))
 
 
 def test_a_driver_that_runs_and_is_broken(lab: Lab, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = subprocess.Popen(command(lab, folder, "breaks"))
     try:
         registration = folder / "plugins_registry" / "gpu.example.com-reg.sock"
-        until = time.monotonic() + 20
-        while not registration.exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(registration.exists)
         # The other socket leads to the same driver.
         assert verify(lab, folder, "-o", "json", socket="plugins/gpu.example.com/dra.sock") == 1
         report = json.loads(capsys.readouterr().out)

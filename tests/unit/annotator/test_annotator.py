@@ -106,7 +106,7 @@ async def told(on: Stage, name: str) -> list[Tree]:
 async def until(on: Stage, name: str, true: Callable[[list[Tree]], Any]) -> list[Tree]:
     events: list[Tree] = []
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             while not true(events := await told(on, name)):
                 await asyncio.sleep(0.01)
     except TimeoutError:

@@ -124,7 +124,7 @@ def test_what_every_namespace_has_comes_back(lab: allotment.Lab) -> None:
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     uid = lab.get("serviceaccount", "default", namespace="shop")["metadata"]["uid"]
     lab.delete("serviceaccount", "default", namespace="shop")
-    assert lab.wait("serviceaccount/default", namespace="shop", timeout=5)[0]["metadata"]["uid"] != uid
+    assert lab.wait("serviceaccount/default", namespace="shop", timeout=50)[0]["metadata"]["uid"] != uid
 
 
 def test_labs_run_side_by_side_and_stop_once() -> None:

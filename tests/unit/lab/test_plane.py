@@ -32,7 +32,7 @@ def test_a_full_disk_ends_the_lab_and_the_next_start_is_clean(tmp_path: Path) ->
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, before)
             with pytest.raises(OSError, match="cannot write to"):
-                await asyncio.wait_for(plane.failed, 5)
+                await asyncio.wait_for(plane.failed, 50)
             with pytest.raises(OSError, match="cannot write to"):
                 await client.create(CONFIG_MAPS, {"metadata": {"name": "late"}}, "default")
 

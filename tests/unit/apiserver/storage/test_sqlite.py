@@ -163,7 +163,6 @@ def test_a_watch_continues_without_gap_or_repetition(opened: Open) -> None:
         store.delete("configmaps", "default", "a")
         assert seen == []
         await store.durable()
-        await asyncio.sleep(0.01)
         assert told(seen) == [("ADDED", "a", 3), ("MODIFIED", "a", 4), ("DELETED", "a", 6)]
         previous = [change.previous for change in seen]
         assert [entry and entry.revision for entry in previous] == [None, 3, 4]

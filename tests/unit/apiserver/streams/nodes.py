@@ -121,7 +121,7 @@ class Peer:
             self.coming.put_nowait(message)
 
     async def heard(self) -> bytes:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             return await self.sent.get()
 
     def rest(self) -> list[bytes]:

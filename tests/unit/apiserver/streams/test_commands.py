@@ -30,7 +30,7 @@ def talk(
         assert protocol in given.protocols
         peer = Peer(protocol)
         peer.say(*said)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             await given.talk(peer)
         return peer.rest()
 
@@ -115,7 +115,7 @@ def over_spdy(query: str, story: Callable[[Speaker], Awaitable[None]], nodes: No
         peer = Peer("SPDY/3.1+v4.channel.k8s.io")
         speaker = Speaker(peer)
         talking = asyncio.create_task(given.talk(peer))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             await story(speaker)
             await talking
 

@@ -38,7 +38,7 @@ def forwarded(protocol: str, story: Callable[[Peer], Awaitable[None]], query: st
             given: Any = await answer("portforward", Request("GET", "/portforward", query, headers), POD, nodes)
             peer = Peer(protocol)
             talking = asyncio.create_task(given.talk(peer))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(50):
                 await story(peer)
                 peer.say(None)
                 await talking

@@ -96,7 +96,7 @@ def serve(story: Callable[[Speaker, list[Stream]], Any]) -> None:
                 await session.feed(data)
 
         feeding = asyncio.create_task(feed())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             await story(Speaker(peer), opened)
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
