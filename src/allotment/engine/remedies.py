@@ -2,12 +2,12 @@
 
 Whoever waits is told first what asks nothing of them, then what changes only where a pod runs, then what corrects the
 writing, and last what changes the thing that is asked for: another device, a smaller one, fewer of them. A second
-remedy is one that changes something else than the first does.
+remedy is a single change, of something else than the first one changes; never to another kind of device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 #: What a remedy changes for whoever asks.
@@ -43,6 +43,15 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
 
 #: remedy -> its turn.
 TURN: Final[Mapping[str, int]] = {name: number for number, name in enumerate(REMEDIES)}
+
+
+def is_alternative(remedies: Sequence[str]) -> bool:
+    """Whether changes are worth telling as the second remedy: a single one, to no other kind of device.
+
+    >>> is_alternative(["less"]), is_alternative(["less", "wait"]), is_alternative(["other-class"])
+    (True, False, False)
+    """
+    return len(remedies) == 1 and TURN[remedies[0]] <= TURN["less"]
 
 
 def effort(remedies: Iterable[str]) -> tuple[int, int]:

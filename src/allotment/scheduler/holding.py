@@ -93,7 +93,9 @@ class Held:
 
     def _explained(self, pod: WaitingPod, hold: Hold) -> list[str]:
         """What is wrong; nothing where a claim has only not been made yet."""
-        entry = to_value(pod.tree["spec"]["resourceClaims"][hold.entry], PodResourceClaim)
+        entries = [to_value(tree, PodResourceClaim) for tree in pod.tree["spec"]["resourceClaims"]]
+        entry = entries[hold.entry]
+        known = {"ResourceClaim": self._claims(), "ResourceClaimTemplate": self._templates()}
         where = (f"Pod {pod.key}", "")
         likely: tuple[Change, ...] = ()
         namespace = pod.key.namespace
@@ -103,10 +105,10 @@ class Held:
             found = no_group(ObjectKey(namespace, group), self._groups.known())
         elif hold.code == "claim-missing":
             key = ObjectKey(namespace, entry.resource_claim_name or "")
-            found, likely = missing("ResourceClaim", entry, hold.entry, key, self._claims(), where)
+            found, likely = missing("ResourceClaim", entries, hold.entry, key, known, where)
         elif hold.code == "not-created" and template and ObjectKey(namespace, template) not in set(self._templates()):
             key = ObjectKey(namespace, template)
-            found, likely = missing("ResourceClaimTemplate", entry, hold.entry, key, self._templates(), where)
+            found, likely = missing("ResourceClaimTemplate", entries, hold.entry, key, known, where)
         elif hold.code == "claim-not-owned":
             found = told("claim-not-owned", hold.text, entry.name)
         elif hold.code == "claim-deleting":

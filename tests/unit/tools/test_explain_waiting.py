@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.tools.explain import Explanation
+from allotment.tools.explain import Explanation, lines
 from tests.unit.tools.test_explain import CLASS, TEMPLATE, node, pod, slice_, told
 
 GATE = "  schedulingGates: [{name: kueue.x-k8s.io/admission}]\n"
@@ -13,9 +13,9 @@ status:
 """
 
 
-def notes(explanation: Explanation) -> list[str]:
+def waits(explanation: Explanation) -> str:
     (answer,) = explanation.answers
-    return list(answer.notes)
+    return answer.waits
 
 
 def with_room(more: str, devices: int = 1) -> Explanation:
@@ -25,25 +25,25 @@ def with_room(more: str, devices: int = 1) -> Explanation:
 def test_a_pod_that_lacks_something_else_is_told_in_its_schedulers_words() -> None:
     explanation = with_room(UNSCHEDULABLE)
     assert explanation.fits
-    (note,) = notes(explanation)
-    assert note == "it waits all the same; its scheduler said last: 0/1 nodes are available: 1 Insufficient cpu."
+    assert waits(explanation) == "its scheduler said last: 0/1 nodes are available: 1 Insufficient cpu."
+    assert " ".join(" ".join(lines(explanation)).split()).startswith(
+        "Pod ns/p waits, though its devices are there on node a: its scheduler said last: 0/1 nodes are available"
+    )
 
 
 def test_a_pod_that_is_held_back_is_told_by_which_gate() -> None:
-    (note,) = notes(with_room(GATE))
-    assert "while it has scheduling gate kueue.x-k8s.io/admission" in note
+    assert "while it has scheduling gate kueue.x-k8s.io/admission" in waits(with_room(GATE))
 
 
 def test_a_scheduler_that_says_nothing_is_named() -> None:
     live = pod("p", more="  schedulerName: volcano\n").replace("name: p,", "name: p, uid: u-1,")
-    assert notes(told(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)) == [
-        "scheduler volcano has said nothing of it yet"
-    ]
+    explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), live)
+    assert waits(explanation) == "scheduler volcano has said nothing of it yet"
 
 
 def test_a_manifest_waits_for_nobody() -> None:
-    assert notes(with_room("")) == []
+    assert waits(with_room("")) == ""
 
 
 def test_where_devices_are_missing_they_are_the_answer() -> None:
-    assert notes(with_room(UNSCHEDULABLE, devices=0)) == []
+    assert waits(with_room(UNSCHEDULABLE, devices=0)) == ""

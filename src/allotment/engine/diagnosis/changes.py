@@ -14,7 +14,7 @@ from allotment.engine.diagnosis.scene import Cause, Inquiry
 from allotment.engine.diagnosis.world import Candidate, World
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Change
-from allotment.engine.remedies import REMEDIES, TURN, effort
+from allotment.engine.remedies import REMEDIES, TURN, effort, is_alternative
 
 #: Changes that are told together at most.
 DEPTH = 3
@@ -67,7 +67,9 @@ def _smallest(world: World, found: Cause, inquiry: Inquiry, tries: list[int]) ->
     first = _found(world, found, inquiry, tries)
     if not first or REMEDIES[first[0].remedy].changes != "nothing":
         return Mending(first)
-    others = tuple(c for c in found.candidates if REMEDIES[c.remedy].changes != "nothing")
+    others = tuple(
+        c for c in found.candidates if REMEDIES[c.remedy].changes != "nothing" and is_alternative([c.remedy])
+    )
     return Mending(first, _found(world, replace(found, candidates=others), inquiry, tries, most=1))
 
 

@@ -7,13 +7,13 @@ actual values can be told; of anything else only the names it reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
 from allotment.cel.orderings import by_method
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near
+from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near, qualified
 from allotment.engine.diagnosis.view import Seen
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
@@ -116,7 +116,8 @@ def examine(
         for name in names:
             finding = _unknown_name(conjunct.text, (name.kind, name.domain, name.name), arriving, published)
             if finding is not None:
-                return _with(finding, repairs)
+                guesses = _by_value(comparison, arriving) if comparison is not None and not finding.repairs else ()
+                return _with(finding, [*guesses, *repairs])
     if comparison is None:
         return _plain(conjunct, of_class, None, repairs)
     if comparison.path == ("driver",):
@@ -204,6 +205,19 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
         if crossed:
             summary += f"; {other}: {', '.join(crossed)}"
     return Finding("unknown-attribute", summary, None, tuple(repairs))
+
+
+def _by_value(comparison: Comparison, arriving: Sequence[Seen]) -> Iterator[Repair]:
+    """A string that is looked for under a name which nobody publishes, and stands in an attribute of another name."""
+    wanted, (side, domain, *_) = comparison.literal, comparison.path
+    if side != "attributes" or comparison.operator != "==" or not isinstance(wanted, str) or len(wanted) < 2:
+        return
+    for seen in arriving[:1]:
+        for key, attribute in seen.device.attributes.items():
+            of, name = qualified(key, seen.driver)
+            if of == domain and attribute.string and wanted.lower() in attribute.string.lower():
+                text = comparison_text(("attributes", domain, name), "==", attribute.string)
+                yield Repair("likely", f"ask for {name} {literal(attribute.string)}", text)
 
 
 def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], published: Published) -> Finding:

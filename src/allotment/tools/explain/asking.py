@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from allotment.engine.refusal import Diagnosis
@@ -43,12 +43,14 @@ def asked(
     shared = given.groups.get(ObjectKey(namespace, group))
     if group and shared is None:
         return Obstacle(no_group(ObjectKey(namespace, group), given.groups))
-    for number, entry in enumerate(pod.spec.resource_claims):
+    entries = pod.spec.resource_claims
+    known: Mapping[str, Iterable[ObjectKey]] = {"ResourceClaim": claims, "ResourceClaimTemplate": given.templates}
+    for number, entry in enumerate(entries):
         if entry.resource_claim_template_name:
             key = ObjectKey(namespace, entry.resource_claim_template_name)
             template = given.templates.get(key)
             if template is None:
-                return missing("ResourceClaimTemplate", entry, number, key, given.templates, where)
+                return missing("ResourceClaimTemplate", entries, number, key, known, where)
             refused = invalid(given, "ResourceClaimTemplate", key)
             if refused is not None:
                 return refused
@@ -66,7 +68,7 @@ def asked(
             own = ObjectKey(namespace, entry.resource_claim_name or "")
             found = claims.get(own)
             if found is None:
-                return missing("ResourceClaim", entry, number, own, claims, where)
+                return missing("ResourceClaim", entries, number, own, known, where)
             refused = invalid(given, "ResourceClaim", own)
             if refused is not None:
                 return refused

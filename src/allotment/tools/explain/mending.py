@@ -6,7 +6,7 @@ These are proposals. A change is told only after it was made (`applied`) and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import to_builtins
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from allotment.engine.diagnosis.miswritten import meant
 from allotment.engine.diagnosis.names import near
 from allotment.engine.refusal import Change
-from allotment.model.core import Pod, Taint, Toleration
+from allotment.model.core import Pod, PodResourceClaim, Taint, Toleration
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import FieldError
@@ -97,6 +97,18 @@ def referred(field: str, number: int, name: str, names: Iterable[str], pod: tupl
     for other in near(name, names):
         path = f"{pod[1]}spec.resourceClaims[{number}].{field}"
         yield Change(text=f"name {other}", object=pod[0], path=path, becomes=other, remedy="name")
+
+
+def of_other_kind(
+    field: str, right: str, number: int, entries: Sequence[PodResourceClaim], pod: tuple[str, str]
+) -> tuple[Change, ...]:
+    """The same name by the field of the other kind."""
+    trees = [to_tree(entry) for entry in entries]
+    trees[number] = {**trees[number], right: trees[number][field]}
+    del trees[number][field]
+    text = f"name it as {right}"
+    path = f"{pod[1]}spec.resourceClaims"
+    return (Change(text=text, object=pod[0], path=path, becomes=trees, remedy="name"),)
 
 
 # --- nodes that the pod excludes ------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def why_excluded(pod: Pod, node: KnownNode) -> str:
         return "nodeSelector " + ", ".join(f"{k}={v}" for k, v in unmet.items())
     affinity = _required(spec)
     if affinity is not None and not matches(affinity, facts):
-        return "node affinity"
+        return f"node affinity{_worded(affinity)}"
     for taint in node.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerated(taint, spec.tolerations):
             return f"node taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
@@ -90,8 +90,10 @@ def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
 
     >>> kept_off(["a"], "nodeSelector zone=b", having="a")
     "the pod's nodeSelector zone=b keeps it off a, which has the devices"
-    >>> kept_off(["a"], "node taint gpu:NoSchedule"), kept_off(["a", "b"], f"node taint {UNSCHEDULABLE}", having="b")
-    ('a has taint gpu:NoSchedule, which the pod does not tolerate', 'a, b (b has the devices) are cordoned')
+    >>> kept_off(["a"], "node taint gpu:NoSchedule")
+    'a has taint gpu:NoSchedule, which the pod does not tolerate'
+    >>> kept_off(["a", "b"], "node taint node.kubernetes.io/unschedulable:NoSchedule", having="b")
+    'a, b (b has the devices) are cordoned'
     """
     one = len(nodes) == 1
     which = "" if not having else ", which has the devices" if one else f" ({having} has the devices)"
@@ -104,6 +106,22 @@ def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
     if state is not None and taint.startswith("node.kubernetes.io/"):
         return f"{where} {'is' if one else 'are'} {state}"
     return f"{where} {'has' if one else 'have'} taint {taint}, which the pod does not tolerate"
+
+
+def _worded(selector: NodeSelector) -> str:
+    """A selector of one term in words, with a leading space; empty for one that is no short sentence.
+
+    >>> from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+    >>> zone = NodeSelectorRequirement(key="zone", operator="In", values=("a", "b"))
+    >>> _worded(NodeSelector((NodeSelectorTerm(match_expressions=(zone,)),)))
+    ' zone in (a, b)'
+    """
+    match selector.node_selector_terms:
+        case (NodeSelectorTerm(match_expressions=(one,), match_fields=()),):
+            values = f" ({', '.join(one.values)})" if one.values else ""
+            words = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "does not exist"}
+            return f" {one.key} {words.get(one.operator, one.operator)}{values}"
+    return ""
 
 
 def served_node(pod: Pod) -> str:

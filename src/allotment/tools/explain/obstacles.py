@@ -5,7 +5,7 @@ Kubernetes parks such pods; most of them get neither a condition nor an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.names import did_you_mean
@@ -17,6 +17,7 @@ from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
 from allotment.tools.explain import mending
 from allotment.tools.explain.input import Input
+from allotment.tools.sentences import listed
 
 
 class Obstacle(NamedTuple):
@@ -46,14 +47,27 @@ def no_group(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
     return told("group-missing", summary.rstrip("."), kubernetes=f"{absent(key.name)}")
 
 
+#: What a pod's entry can name, and by which field.
+FIELDS: Mapping[str, str] = {
+    "ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName",
+}  # fmt: skip
+_NAMED = 3
+
+
 def missing(
-    kind: str, entry: PodResourceClaim, number: int, key: ObjectKey, known: Iterable[ObjectKey], pod: tuple[str, str]
+    kind: str,
+    entries: Sequence[PodResourceClaim],
+    number: int,
+    key: ObjectKey,
+    known: Mapping[str, Iterable[ObjectKey]],
+    pod: tuple[str, str],
 ) -> Obstacle:
     """A claim or template that entry ``number`` of the pod names and that is not in its namespace.
 
-    ``pod`` is the object that the pod is written in, and where there.
+    ``known`` are the claims and templates that there are, by kind; ``pod`` is the object that the pod is written in,
+    and where there.
     """
-    keys = list(known)
+    entry, keys = entries[number], list(known[kind])
     elsewhere = sorted(k.namespace for k in keys if k.name == key.name and k.namespace != key.namespace)
     if elsewhere:
         summary = (
@@ -62,13 +76,22 @@ def missing(
         )
         reasons = told("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
         return Obstacle(reasons, tuple(mending.moved(kind, key, elsewhere)))
-    here = [k.name for k in keys if k.namespace == key.namespace]
-    summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
-    template = kind == "ResourceClaimTemplate"
-    code = "template-missing" if template else "claim-missing"
-    field = "resourceClaimTemplateName" if template else "resourceClaimName"
-    reasons = told(code, summary.rstrip("."), entry.name, _kubernetes(kind, key))
-    return Obstacle(reasons, tuple(mending.referred(field, number, key.name, here, pod)))
+    here = sorted(k.name for k in keys if k.namespace == key.namespace)
+    code = "template-missing" if kind == "ResourceClaimTemplate" else "claim-missing"
+    summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}'
+    other = next(one for one in FIELDS if one != kind)
+    if key in set(known[other]):
+        summary += f'; a {other} "{key.name}" does, which {FIELDS[other]} would name'
+        ways = mending.of_other_kind(FIELDS[kind], FIELDS[other], number, entries, pod)
+    else:
+        summary += f".{did_you_mean(key.name, here) or _there(here)}"
+        ways = tuple(mending.referred(FIELDS[kind], number, key.name, here, pod))
+    return Obstacle(told(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), ways)
+
+
+def _there(names: Sequence[str]) -> str:
+    """What there is, if that is soon said."""
+    return f" There is {listed(names)}" if 0 < len(names) <= _NAMED else ""
 
 
 def _kubernetes(kind: str, key: ObjectKey) -> str:

@@ -35,7 +35,8 @@ class GivenClaim(Value, frozen=True, omit_defaults=False):
 class Answer(Value, frozen=True):
     """One pod, or a claim that no pod names. ``outcome``: fits or refused; exactly then ``reasons`` is set.
 
-    ``bound``: the pod is on the node already, and ``outcome`` is what has been done.
+    ``bound``: the pod is on the node already, and ``outcome`` is what has been done. ``waits``: why it is not, although
+    its devices fit.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Answer(Value, frozen=True):
     owner: str = ""
     notes: tuple[str, ...] = ()
     bound: bool = False
+    waits: str = ""
 
     @property
     def fits(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from allotment.engine.refusal import BUSY, CODES, Change, Diagnosis, NodeReason, Refused
-from allotment.engine.remedies import REMEDIES, effort
+from allotment.engine.remedies import REMEDIES, effort, is_alternative
 from allotment.model.core import Pod
 from allotment.model.meta import ObjectKey
 
@@ -52,11 +52,12 @@ def with_excluded(diagnosis: Diagnosis, rows: tuple[NodeReason, ...], ended: boo
         return replace(diagnosis, nodes=(*diagnosis.nodes, *rows))
     patient = any(REMEDIES[change.remedy].changes == "nothing" for change in told.changes[:1])
     if not patient and not ended and told.code not in BUSY:
-        headline = replace(way.refused, otherwise=told.changes)
+        second = told.changes if is_alternative([change.remedy for change in told.changes]) else ()
+        headline = replace(way.refused, otherwise=second)
         others = tuple(row for row in rows if row is not way)
         return replace(diagnosis, headline=headline, nodes=(replace(way, refused=headline), *diagnosis.nodes, *others))
-    first, second = (told.changes, way.refused.changes) if told.changes else (way.refused.changes, ())
-    headline = replace(told, changes=first, otherwise=second)
+    ways = (told.changes, way.refused.changes) if told.changes else (way.refused.changes, ())
+    headline = replace(told, changes=ways[0], otherwise=ways[1])
     nodes = tuple(replace(row, refused=headline) if row.refused == told else row for row in diagnosis.nodes)
     return replace(diagnosis, headline=headline, nodes=(*nodes, *rows))
 

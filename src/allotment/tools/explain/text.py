@@ -120,6 +120,9 @@ def _answer(group: list[Answer], wide: bool) -> Iterator[str]:
         if answer.bound:
             done = f"is on node {answer.node}" if answer.node else "has its devices" if answer.claims else "has ended"
             yield f"{answer.kind} {answer.name} {done}"
+        elif answer.waits:
+            devices = f"its devices are there on node {answer.node}" if answer.node else "no device is lacking"
+            yield f"{answer.kind} {answer.name} waits, though {devices}: {_brief(answer.waits)}"
         else:
             yield f"{answer.kind} {answer.name} fits{f' on node {answer.node}' if answer.node else ''}{alone}"
         yield from _given(answer)

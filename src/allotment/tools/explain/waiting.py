@@ -14,8 +14,7 @@ from allotment.tools.sentences import listed
 
 def noted(answer: Answer, pod: Pod) -> Answer:
     """The answer for a pod without a node; if it would fit, with what is known of why it waits all the same."""
-    note = _held(pod) if answer.fits else ""
-    return replace(answer, notes=(*answer.notes, note)) if note else answer
+    return replace(answer, waits=_held(pod)) if answer.fits else answer
 
 
 def _held(pod: Pod) -> str:
@@ -25,6 +24,6 @@ def _held(pod: Pod) -> str:
     told = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
     if told is not None:
         words = told.message or told.reason
-        return f"it waits all the same; its scheduler said last: {words}" if told.status == "False" and words else ""
+        return f"its scheduler said last: {'; '.join(words.splitlines())}" if told.status == "False" and words else ""
     known = pod.metadata.uid and pod.spec.scheduler_name
     return f"scheduler {pod.spec.scheduler_name} has said nothing of it yet" if known else ""

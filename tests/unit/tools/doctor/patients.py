@@ -390,7 +390,7 @@ PATIENTS: Final = (
         "a, b, gpu.nvidia.com all have extendedResourceName nvidia.com/gpu; a,",
         "$ kubectl edit deviceclass b",
     ),
-    Patient("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", "did you mean gpu.nvidia.com?"),
+    Patient("D405", _class_missing, "class/gpu.nvidia.con", "ml/two", 'Did you mean "gpu.nvidia.com"?'),
     Patient(
         "D501",
         _twice,

@@ -6,7 +6,7 @@ name claims that nobody has created yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -70,11 +70,12 @@ def _claim(
 ) -> ResourceClaim | Obstacle:  # fmt: skip
     namespace = pod.metadata.namespace
     where = template_of(pod, owner)
+    there: Mapping[str, Iterable[ObjectKey]] = {"ResourceClaim": given.claims, "ResourceClaimTemplate": given.templates}
     if not entry.resource_claim_template_name:
         key = ObjectKey(namespace, entry.resource_claim_name or "")
         named = claims.get(key)
         if named is None:
-            return missing("ResourceClaim", entry, number, key, given.claims, where)
+            return missing("ResourceClaim", pod.spec.resource_claims, number, key, there, where)
         return invalid(given, "ResourceClaim", key) or named
     group = group_of(pod, given.features)
     key = ObjectKey(namespace, entry.resource_claim_template_name)
@@ -89,7 +90,7 @@ def _claim(
         templates[claim.key] = key.name
         return claim
     if template is None:
-        return missing("ResourceClaimTemplate", entry, number, key, given.templates, where)
+        return missing("ResourceClaimTemplate", pod.spec.resource_claims, number, key, there, where)
     refused = invalid(given, "ResourceClaimTemplate", key)
     if refused is not None:
         return refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.fleet.errors import nearest
+from allotment.engine.diagnosis.names import did_you_mean
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity
@@ -20,8 +20,7 @@ def find(case: Case) -> Iterable[Sign]:
         severity: Severity = "error" if any(asker.waits for asker in askers) else "warning"
         verb = "asks" if len(claims) == 1 else "ask"
         text = f"{about('claim or template', claims)} {verb} for it, and there is no such class"
-        meant = nearest(name, case.classes)
-        words = f"Install the driver that brings it, or correct deviceClassName{f': {meant}' if meant else '.'}"
+        words = f"Install the driver that brings it, or correct deviceClassName.{did_you_mean(name, case.classes)}"
         yield Sign(f"class/{name}", text, remedy(words, "kubectl get deviceclasses"), severity, claims)
 
 

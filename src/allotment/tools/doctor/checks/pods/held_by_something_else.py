@@ -21,7 +21,8 @@ def find(case: Case) -> Iterable[Sign]:
             alike.setdefault(message, []).append(name_of(pod))
     for message, names in alike.items():
         verb = "waits" if len(names) == 1 else "wait"
-        text = f"{crowd(case, names)} {verb} though devices would be there for it. The scheduler says: {message}"
+        said = "; ".join(message.splitlines())
+        text = f"{crowd(case, names)} {verb} though devices would be there for it. The scheduler says: {said}"
         words = "It is something else than devices: processors, memory, volumes, affinity, or pods of higher priority."
         yield Sign.of("pod", names, text, remedy(words, f"kubectl describe pod {of(names[0])}"))
 
