@@ -21,7 +21,7 @@ from allotment.node.kubelet import SIMULATED
 Naming = Callable[[str, str], Resource]
 
 _AMOUNTS = {"cpu": "64", "memory": "512Gi", "pods": "110"}
-_PATIENCE = 10.0
+_PATIENCE = 120.0
 #: Infrastructure first, what asks for it last, so that nothing is decided on half a cluster.
 _ORDER = (
     "Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaimTemplate", "ResourceClaim"

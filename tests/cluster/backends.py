@@ -24,7 +24,7 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree
 
 Query: TypeAlias = Sequence[tuple[str, str]]
-_PATIENCE_SECONDS = 40.0
+_PATIENCE_SECONDS = 240.0
 _numbers = itertools.count()
 
 

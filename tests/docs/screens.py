@@ -102,7 +102,7 @@ def _ours(arguments: list[str]) -> str:
 
 def _theirs(command: list[str]) -> str:
     done = subprocess.run(
-        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240
     )
     return done.stdout.decode()
 

@@ -112,7 +112,7 @@ class Host:
         """End a program; its exit status."""
         process = self._running.pop(name)
         process.send_signal(how)
-        return process.wait(20)
+        return process.wait(120)
 
     def close(self) -> None:
         """End all of them."""
@@ -125,7 +125,7 @@ class Host:
         lines = (self.folder / "kubelet.out").read_text().splitlines()
         return [one for one in map(json.loads, lines) if one["pod"] == pod]
 
-    def until(self, true: Callable[[], Any], seconds: float = 30) -> Any:
+    def until(self, true: Callable[[], Any], seconds: float = 120) -> Any:
         """Wait until something holds, and say what the programs said if it never does."""
 
         def told() -> str:

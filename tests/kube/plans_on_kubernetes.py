@@ -48,6 +48,7 @@ _QUIET_SECONDS: Final = 6.0
 _HEARD_SECONDS: Final = 0.1
 _PRIORITIES: Final = (500, 1000)
 _GATE: Final = "example.com/not-yet"
+_PROBE: Final = "is-it-open"
 #: kube-scheduler writes it; where it is missing, the next user of the claim cannot be written down.
 _ALLOCATED: Final = "2026-01-01T00:00:00Z"
 
@@ -85,8 +86,10 @@ async def connected(kubeconfig: Path) -> AsyncIterator[HttpClient]:
         yield client
 
 
-async def kept(client: HttpClient, given: Scenario, *, opening: Opening = "gated") -> Kept:
-    """Plan a scenario and see what the scheduler makes of it."""
+async def kept(
+    client: HttpClient, given: Scenario, *, opening: Opening = "gated", quiet: float = _QUIET_SECONDS
+) -> Kept:
+    """Plan a scenario and see what the scheduler makes of it, which is done when it was ``quiet`` for so long."""
     cluster = there(given)
     made = planned(given, cluster)
     names = named_by_plan(given)
@@ -95,7 +98,7 @@ async def kept(client: HttpClient, given: Scenario, *, opening: Opening = "gated
     await _empty(client)
     told = _Told(client, places, opening)
     await told.all(objects_of(made, given, cluster, places, reserved=opening == "reserved"))
-    found = await _settled(client, places)
+    found = await _settled(client, places, quiet)
     bound = {name: pod["spec"]["nodeName"] for name, pod in found.items() if pod["spec"].get("nodeName")}
     return Kept(
         len(places),
@@ -155,12 +158,27 @@ class _Told:
             await self._status(PODS, pod["metadata"]["name"], {key: value for key, value in status.items() if value})
         await asyncio.sleep(_HEARD_SECONDS)
         names = [node["metadata"]["name"] for node in nodes]
-        await asyncio.gather(*(self._client.patch(NODES, name, {"spec": {"unschedulable": None}}) for name in names))
-        if self._opening == "gated":
-            await asyncio.sleep(_HEARD_SECONDS)
+        opened = await asyncio.gather(
+            *(self._client.patch(NODES, name, {"spec": {"unschedulable": None}}) for name in names)
+        )
+        if self._opening == "gated" and opened:
+            await self._heard(max(opened, key=lambda node: int(node["metadata"]["resourceVersion"])))
             for pod in waiting:
                 name = pod["metadata"]["name"]
                 await self._client.patch(PODS, name, {"spec": {"schedulingGates": None}}, NAMESPACE)
+
+    async def _heard(self, opened: Tree) -> None:
+        """Wait until kube-scheduler has heard of an open node, and so of all before: a pod for that alone is bound."""
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [opened["metadata"]["name"]]}]}
+        there = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        spec = {
+            "containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}],
+            "affinity": {"nodeAffinity": there},
+        }  # fmt: skip
+        await self._client.create(PODS, {"metadata": {"name": _PROBE}, "spec": spec}, NAMESPACE)
+        while not (await self._client.get(PODS, _PROBE, NAMESPACE))["spec"].get("nodeName"):
+            await asyncio.sleep(0.02)
+        await self._client.delete(PODS, _PROBE, NAMESPACE, grace_seconds=0)
 
     async def _status(self, kind: Resource, name: str, status: Tree) -> None:
         await self._client.patch(kind, name, {"status": status}, NAMESPACE, subresource="status")
@@ -222,7 +240,7 @@ async def _empty(client: HttpClient) -> None:
 _CLASSES: Final = frozenset(to_tree(one, "resource.k8s.io/v1", "DeviceClass")["metadata"]["name"] for one in classes())
 
 
-async def _settled(client: HttpClient, places: dict[str, str]) -> dict[str, Tree]:
+async def _settled(client: HttpClient, places: dict[str, str], quiet: float) -> dict[str, Tree]:
     """The planned pods, when all of them are bound or nothing happens any more."""
     bound, since = -1, time.monotonic()
     while True:
@@ -232,7 +250,7 @@ async def _settled(client: HttpClient, places: dict[str, str]) -> dict[str, Tree
         if now_bound != bound:
             bound, since = now_bound, time.monotonic()
         done = all(pod["spec"].get("nodeName") for pod in found.values())
-        if done or time.monotonic() - since > _QUIET_SECONDS:
+        if done or time.monotonic() - since > quiet:
             return found
         await asyncio.sleep(0.02)
 

@@ -43,7 +43,7 @@ GATED: Final = tuple(name for name in WAITING if Scenario(name).features.gates)
 SILENCE: Final = "The scheduler has said nothing of it."
 #: Kinds without a namespace that scenarios bring.
 OF_CLUSTERS: Final = (SLICES, DEVICE_CLASSES, TAINT_RULES, NODES)
-PATIENCE: Final = 20.0
+PATIENCE: Final = 300.0
 
 
 class OnKubernetes(Acting):

@@ -89,7 +89,7 @@ def test_all_that_is_deployed_comes_and_goes_restricted(cluster: Cluster, restri
     assert "REVISION: 2" in cluster.run("helm", "upgrade", *release, *only("annotator"))
     wait_until(lambda: len(cluster.run(*pods).split()) == 2, "not all pods have gone")
     assert "Rollback was a success" in cluster.run("helm", "rollback", "allotment", "1", "-n", NAMESPACE)
-    cluster.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    cluster.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
     wait_until(lambda: cluster.objects() <= before, f"there is still {cluster.objects() - before}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from collections.abc import Iterator
 from random import Random
 
@@ -62,24 +62,26 @@ def test_priority_and_fairness_is_obeyed(kube: ApiServer) -> None:
                     "rules": [{"subjects": [subject], "resourceRules": rules}],
                 },
             })  # fmt: skip
-            while not (await admin.get(SCHEMAS, "crowd"))["status"].get("conditions"):
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(1)  # its own configuration reaches the server by a watch
             codes: list[int] = []
-            asked = kube.client(token=kube.token_of("crowd"), on_answer=lambda _, code, __: codes.append(code))
+            asked = kube.client(
+                token=kube.token_of("crowd"), on_answer=lambda _, code, __: codes.append(code), patience_seconds=600
+            )
             async with asked as crowd:
-                trees = [
-                    {"metadata": {"name": f"crowd-{number}", "labels": {"of": "crowd"}}, "data": {"x": "x" * 200_000}}
-                    for number in range(16)
-                ]
-                await asyncio.gather(*(crowd.create(CONFIG_MAPS, tree, "default") for tree in trees))
-            assert codes.count(201) == 16
-            assert codes.count(429) > 0
+                # Its own configuration reaches the server by a watch; and they may happen to come one by one.
+                for again in itertools.count(1):
+                    trees = [
+                        {"metadata": {"name": f"crowd-{again}-{number}"}, "data": {"x": "x" * 200_000}}
+                        for number in range(16)
+                    ]
+                    await asyncio.gather(*(crowd.create(CONFIG_MAPS, tree, "default") for tree in trees))
+                    assert codes.count(201) == 16 * again
+                    if 429 in codes:
+                        break
             assert set(codes) == {201, 429}
             await admin.delete(SCHEMAS, "crowd")
             await admin.delete(LEVELS, "crowd")
 
-    asyncio.run(asyncio.wait_for(story(), 50))
+    asyncio.run(asyncio.wait_for(story(), 600))
 
 
 def test_a_token_that_ends_is_told_and_a_fresh_one_goes_on(kube: ApiServer) -> None:
@@ -96,14 +98,14 @@ def test_a_token_that_ends_is_told_and_a_fresh_one_goes_on(kube: ApiServer) -> N
             path.write_text(kube.token_of("passer"))
             assert (await client.list(CONFIG_MAPS, "default")).revision
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    asyncio.run(asyncio.wait_for(story(), 600))
 
 
 def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiServer) -> None:
     """kill -9 of kube-apiserver under caches and writers; it comes back with the same etcd."""
 
     async def story() -> None:
-        async with kube.client("followed") as client, kube.client("writer", patience_seconds=30) as writer:
+        async with kube.client("followed") as client, kube.client("writer", patience_seconds=600) as writer:
             cache: Cache[Tree] = Cache(
                 client, CONFIG_MAPS, clock=Clock(), random=Random(), namespace="default", labels="of=us"
             )
@@ -121,15 +123,13 @@ def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiSe
 
             await write(0)
             restart = kube.kill_server()
-            began = time.monotonic()
             writing = asyncio.create_task(write(1))
-            await asyncio.sleep(0.5)
             with pytest.raises(Unreachable):
                 async with kube.client(patience_seconds=0) as stranger:
                     await stranger.list(CONFIG_MAPS, "default")
+            assert not writing.done()
             await asyncio.to_thread(restart)
             await writing
-            assert time.monotonic() - began > 0.5
             for number in (2, 3):
                 await write(number)
             wanted = {f"kept-{number}" for number in range(4)}
@@ -140,4 +140,4 @@ def test_a_server_that_is_killed_is_waited_for_and_nothing_is_missed(kube: ApiSe
             assert "gone" not in changes
             assert sorted(changes) == sorted(wanted)  # each once: neither lost nor told twice
 
-    asyncio.run(asyncio.wait_for(story(), 55))
+    asyncio.run(asyncio.wait_for(story(), 600))

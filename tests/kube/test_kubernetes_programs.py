@@ -95,10 +95,10 @@ def _recording(asked: list[Asked], answer_of: Callable[[Api, Request], Any]) -> 
 @pytest.fixture(scope="module")
 def cluster(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A lab without a scheduler and controllers of its own, and the real ones; their logs are read at the end."""
-    commands = {
-        "kube-controller-manager": [paths["kube-controller-manager"], "--leader-elect-retry-period=1s"],
-        "kube-scheduler": [paths["kube-scheduler"], "--leader-elect-retry-period=1s"],
-    }
+    # Who could not renew for ten seconds would end.
+    leading = ("--leader-elect-lease-duration=600s", "--leader-elect-renew-deadline=500s",
+               "--leader-elect-retry-period=1s")  # fmt: skip
+    commands = {name: [paths[name], *leading] for name in ("kube-controller-manager", "kube-scheduler")}
     folder = tmp_path_factory.mktemp("kubernetes")
     asked: list[Asked] = []
     with ExitStack() as stack:

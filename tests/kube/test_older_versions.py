@@ -63,7 +63,7 @@ def on(server: ApiServer, told: Callable[[Negotiated], Awaitable[None]]) -> None
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(asyncio.timeout(40))
+            await stack.enter_async_context(asyncio.timeout(300))
             plain = await stack.enter_async_context(server.client("allotment"))
             client = Negotiated(plain)
             await client.versions.ask()
@@ -193,7 +193,7 @@ def test_every_verb_speaks_v1(old: tuple[ApiServer, str]) -> None:
             assert changed["spec"]["devices"][0]["attributes"]["type"] == {"string": "x"}
             assert (await client.list(DEVICE_CLASSES)).revision
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    asyncio.run(asyncio.wait_for(story(), 300))
 
 
 def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
@@ -207,4 +207,4 @@ def test_a_cluster_without_devices_is_told_so(paths: dict[str, str]) -> None:
             assert raised.value.code == 404
 
     with api_server(paths, runtime_config="resource.k8s.io/v1=false", durable=False, authorization="RBAC") as server:
-        asyncio.run(asyncio.wait_for(story(server), 30))
+        asyncio.run(asyncio.wait_for(story(server), 300))

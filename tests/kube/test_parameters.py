@@ -48,7 +48,7 @@ def post(server: ApiServer, path: str, text: str) -> None:
     headers = {"Authorization": f"Bearer {server.server.token}", "Content-Type": "application/json"}
     asked = urllib.request.Request(f"{server.server.url}{path}", text.encode(), headers, method="POST")
     context: ssl.SSLContext = server.verified()
-    with urllib.request.urlopen(asked, context=context, timeout=30) as answer:
+    with urllib.request.urlopen(asked, context=context, timeout=120) as answer:
         assert answer.status == 201
 
 
@@ -114,7 +114,7 @@ def story(server: ApiServer, told: Callable[[HttpClient], Awaitable[None]]) -> N
         ours = {"resource-claims": resource_claims(FEATURES), "scheduler": scheduler(options)}
         async with at_work(server, ours) as client:
             await _ground(client)
-            await asyncio.wait_for(told(client), 30)
+            await asyncio.wait_for(told(client), 300)
 
     asyncio.run(main())
 

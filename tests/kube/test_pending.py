@@ -21,7 +21,7 @@ from tests.kube.world import create
 PAGE: Final = screens.ROOT / "docs" / "pending.md"
 #: The machines of which the page tells.
 _FLEET: Final = "a100-1=dgx-a100-40gb,t4-1=t4-4x-pcie"
-_PATIENCE: Final = 30.0
+_PATIENCE: Final = 300.0
 _JOB_PODS: Final = "/api/v1/namespaces/default/pods?labelSelector=job-name%3Dtrain"
 
 

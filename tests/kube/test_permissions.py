@@ -37,7 +37,7 @@ PLAYS: Final[dict[str, Any]] = {
     "cluster-autoscaler": enlarging, "driver": driving, "exporter": exporting, "annotator": annotating,
 }  # fmt: skip
 #: Longer than any story takes, on a machine that does other things.
-_SECONDS: Final = 120
+_SECONDS: Final = 600
 #: Permissions that the server looks up while it handles another request, which is what the audit log shows.
 _LOOKED_UP: Final = {("update", "resourceclaims/binding"), ("associated-node:patch", "resourceclaims/driver")}
 

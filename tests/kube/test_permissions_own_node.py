@@ -58,7 +58,7 @@ def test_a_driver_writes_slices_of_its_own_node_and_of_no_other(here: Ground) ->
             async def heeded() -> str:
                 return await refusal(driver, slice_of("others", "theirs"))
 
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 said = await until(heeded)
             assert said.endswith("the driver on node mine may write slices of that node only, not of node theirs")
             assert "not of all nodes" in await refusal(driver, slice_of("network"))
@@ -89,7 +89,7 @@ def test_a_token_that_is_of_no_pod_publishes_nothing(here: Ground) -> None:
             async def heeded() -> str:
                 return await refusal(driver, slice_of("any", "mine"))
 
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 assert "this token is of no pod on a node" in await until(heeded)
 
     asyncio.run(run())

@@ -31,7 +31,7 @@ def test_its_certificate_is_verified_and_a_pod_is_bound(kube: ApiServer) -> None
                 await asyncio.sleep(0.05)
             return str(pod["spec"]["nodeName"])
 
-    assert asyncio.run(asyncio.wait_for(bound(), 30)) == "one"
+    assert asyncio.run(asyncio.wait_for(bound(), 300)) == "one"
 
 
 def test_a_service_account_may_do_what_it_was_given(kube: ApiServer) -> None:

@@ -26,7 +26,7 @@ def kubeconfig(paths: dict[str, str]) -> Iterator[Path]:
 def tried(kubeconfig: Path, words: str, opening: Opening) -> Kept:
     async def one() -> Kept:
         async with connected(kubeconfig) as client:
-            return await kept(client, scenario_of(words, catalog()), opening=opening)
+            return await kept(client, scenario_of(words, catalog()), opening=opening, quiet=300)
 
     return asyncio.run(one())
 

@@ -10,7 +10,7 @@ from allotment.model.trees import Tree
 from tests.waiting import wait_until
 
 
-def until(true: Callable[[], Any], lab: Lab, seconds: float = 45.0) -> Any:
+def until(true: Callable[[], Any], lab: Lab, seconds: float = 240.0) -> Any:
     def told() -> str:
         return "\n".join(
             f"{one['metadata']['name']}: {one['reason']}: {one.get('message') or one.get('note')}"

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 #: What comes and goes by itself: events, and the endpoints and revisions that follow their owners are told by these.
 _BY_ITSELF: Final = ("events", "events.events.k8s.io")
 _EACH: Final = "{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}"
-_READY_SECONDS: Final = 30
+_READY_SECONDS: Final = 120
 
 
 class Cluster(NamedTuple):
@@ -28,7 +28,7 @@ class Cluster(NamedTuple):
     kubeconfig: Path
     home: Path
 
-    def run(self, program: str, *words: str | Path, input: str = "", fails: bool = False, timeout: float = 60) -> str:
+    def run(self, program: str, *words: str | Path, input: str = "", fails: bool = False, timeout: float = 240) -> str:
         """What ``helm`` or ``kubectl`` printed; of one that is to fail, what it complained of."""
         path = self.helm if program == "helm" else self.kubectl
         done = subprocess.run(
@@ -60,7 +60,7 @@ def defined(cluster: Cluster) -> None:
         # Some are larger than kubectl's notes of what was applied may be.
         text = "\n---\n".join(map(json.dumps, definitions(module).values()))
         cluster.run("kubectl", "create", "-f", "-", input=text)
-    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=200s")
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def controlled(paths: dict[str, str], *, together: bool = False) -> Iterator[tup
 async def storm(
     plane: real_kube.ApiServer, ours: Ours, *, seconds: float, pods: int, seed: int, patience: float = 90
 ) -> Outcome:
-    """Have pods come and go, about so many at a time, and kill ours."""
+    """Have pods come and go, about so many at a time, and kill ours; for longer until there is something to see."""
     dice = random.Random(seed)
     began = time.monotonic()
     async with seen(plane) as cluster:
@@ -103,7 +103,7 @@ async def storm(
         doing = [asyncio.create_task(each) for each in (crowd.come(), crowd.go(), crowd.taint())]
         most = 0
         try:
-            while time.monotonic() < began + seconds:
+            while time.monotonic() < began + seconds or ours.kills < len(_COPIES) or crowd.made <= pods:
                 await asyncio.sleep(dice.uniform(0.5, 3.0))
                 await asyncio.to_thread(ours.kill, *dice.choice(_COPIES))
                 most = max(most, len(cluster.claims))

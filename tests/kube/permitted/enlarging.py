@@ -33,7 +33,7 @@ from tests.unit.externalgrpc import autoscaler
 M = TypeVar("M", bound=Message)
 
 _NODES: Final = ("0:4:aws/g4dn.xlarge", "0:4:aws/p4d.24xlarge/static-mig=1g.5gb:7")
-_SECONDS: Final = 20
+_SECONDS: Final = 120
 
 
 async def play(ground: Ground, account: Account) -> None:

@@ -32,7 +32,8 @@ Meddling = Callable[[str, Resource, Tree, str], Awaitable[None]]
 
 #: Simulated seconds of programs pass so much faster.
 SPEED: Final = 10.0
-_TERMS: Final = Terms(lease=2, renew=1.0, retry=0.1)
+#: Renewed often, and kept where nothing gets to run for a while.
+_TERMS: Final = Terms(lease=300, renew=200, retry=0.1)
 
 
 @contextlib.asynccontextmanager
