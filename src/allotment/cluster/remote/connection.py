@@ -25,6 +25,7 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
+from aiohttp.connector import Connection as Connected
 from yarl import URL
 
 from allotment import __version__
@@ -84,7 +85,8 @@ class Connection:
     """The way to a server, with all its connections. ``await close()`` at the end.
 
     ``patience_seconds``: how long after its first failure a request is tried again. ``later_seconds``: how long in all
-    a server may have it wait. ``barred`` is asked before every try to write; what it bars is not sent.
+    a server may have it wait. ``barred`` is asked before every try to write, and again when its connection is there;
+    what it bars is not sent.
     """
 
     def __init__(
@@ -197,8 +199,7 @@ class Connection:
         # A certificate that has changed makes another context, and so another connection.
         context = await self._credentials.context() if self._secure else True
         timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
-        if self._barred is not None and question.method not in _READ and (why := self._barred()):
-            raise _NotNow(f"{question.method} {self._url(question)}: not sent: {why}")
+        self._not_now(question.method, self._url(question))
         began = time.monotonic()
         code = 0
         try:
@@ -215,6 +216,11 @@ class Connection:
             if self._on_answer is not None:
                 self._on_answer(question.method, code, time.monotonic() - began)
         return response
+
+    def _not_now(self, method: str, url: URL) -> None:
+        """Raises what is said of a request that may not be sent."""
+        if self._barred is not None and method not in _READ and (why := self._barred()):
+            raise _NotNow(f"{method} {url}: not sent: {why}")
 
     async def _refusal(self, question: Question, response: aiohttp.ClientResponse) -> StatusError | Unreachable:
         """The server's own Status; where something else answered (a proxy), one made of what it said.
@@ -245,7 +251,7 @@ class Connection:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # Watches hold a connection each: no limit.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+                connector=_Gate(self._not_now, limit=0, keepalive_timeout=_IDLE_SECONDS),
                 headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_BUFFER,
             )  # fmt: skip
         return self._session
@@ -260,6 +266,24 @@ class Connection:
 
 class _NotNow(Unreachable):
     """It may not be written now."""
+
+
+class _Gate(aiohttp.TCPConnector):
+    """To open a connection may take long, and a process may stand still: then it is asked again whether to send."""
+
+    def __init__(self, ask: Callable[[str, URL], None], **more: Any) -> None:
+        super().__init__(**more)
+        self._ask = ask
+
+    async def connect(self, req: Any, traces: Any, timeout: aiohttp.ClientTimeout) -> Connected:
+        """A connection, for a request that is sent at once."""
+        connection = await super().connect(req, traces, timeout)
+        try:
+            self._ask(req.method, req.url)
+        except BaseException:
+            connection.release()
+            raise
+        return connection
 
 
 class _Tries:

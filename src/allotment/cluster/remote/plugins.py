@@ -10,8 +10,10 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -24,6 +26,8 @@ from allotment.model.trees import Tree
 _SECONDS: Final = 60.0
 #: A person takes longer.
 _PERSON_SECONDS: Final = 600.0
+#: Who was killed is gone by then; but somebody may hold its output, and that is waited for as well.
+_END_SECONDS: Final = 2.0
 
 
 class Credential(NamedTuple):
@@ -49,7 +53,7 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command, *plugin.arguments, env=environment, stdin=None if person else DEVNULL, stdout=PIPE,
-            stderr=None if person else PIPE,
+            stderr=None if person else PIPE, start_new_session=not person,
         )  # fmt: skip
     except OSError as error:
         hint = f". {plugin.install_hint}" if plugin.install_hint else ""
@@ -62,8 +66,7 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
         raise NoCredentials(f"{named} did not end within {seconds:.0f} s") from None
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            await _end(process, alone=person)
     if process.returncode:
         last = (complaints or b"").decode("utf-8", "replace").strip()[-500:]
         raise NoCredentials(f"{named} failed with exit code {process.returncode}: {last}")
@@ -71,6 +74,18 @@ async def credential(plugin: Plugin, target: Target) -> Credential:
         return _read(msgspec.json.decode(output, type=Tree), plugin.api_version)
     except (msgspec.DecodeError, ValueError, AttributeError) as error:
         raise NoCredentials(f"{named} wrote no ExecCredential: {error}") from None
+
+
+async def _end(process: Process, *, alone: bool) -> None:
+    """Kill a plugin and (but for one that has the terminal) what it began, which may hold its output open for ever."""
+    if alone or sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            await process.communicate()  # it has ended when all that it said is read
 
 
 def _terminal() -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from allotment.apiserver.exchange import Answer, Request
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote import credentials
+from allotment.cluster.remote import credentials, plugins
 from allotment.cluster.remote.credentials import Credentials
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
@@ -23,6 +23,7 @@ from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
 from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
+from tests.waiting import wait_until
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -111,6 +112,32 @@ def test_what_a_plugin_makes_must_be_of_use(tmp_path: Path, made: str, told: str
             await client.get(NODES, "n1")
 
     talk(Scripted(), story, plugin=script(tmp_path, made))
+
+
+@pytest.mark.parametrize("hangs", ["sleep 1000\necho", "(while :; do echo y; done)\necho"])
+def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
+) -> None:
+    monkeypatch.setattr(plugins, "_SECONDS", 0.5)
+    monkeypatch.setattr(plugins, "_END_SECONDS", 100.0)
+
+    async def story() -> None:
+        async with asyncio.timeout(200):
+            with pytest.raises(Unreachable, match="did not end within"):
+                await plugins.credential(script(tmp_path, f"echo $$ > {tmp_path}/pid; {hangs}"), Target("https://c"))
+
+    asyncio.run(story())
+    if (tmp_path / "pid").exists():  # where processors are scarce it may have had no turn yet
+        group = int((tmp_path / "pid").read_text())
+        wait_until(lambda: not _alive(group))
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_plugin_that_must_ask_a_person_says_so_where_there_is_none(tmp_path: Path) -> None:
