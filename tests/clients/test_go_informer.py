@@ -46,7 +46,7 @@ def test_an_informer_lists_and_follows(informer: Path, lab: Lab, kubectl: Run, n
         kubectl(*ns, "label", "resourceclaim", "after", "a=b")
         kubectl(*ns, "delete", "resourceclaim", "before")
         rest = process.stdout.read().splitlines()
-        assert process.wait(30) == 0, process.stderr.read()
+        assert process.wait(55) == 0, process.stderr.read()
     told = [line.strip() for line in [*lines, *rest]]
     assert "SYNCED" in told
     assert [line for line in told if line != "SYNCED"] == [

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
+import re
 import subprocess
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 
 from tests.clients.conftest import Lab, Run
 from tests.clients.tools import FOLDER
+from tests.waiting import wait_until
 
 TEMPLATE = """
 apiVersion: resource.k8s.io/v1
@@ -89,7 +89,7 @@ def test_explain_tells_the_fields(kubectl: Run, path: str, told: str) -> None:
 def test_a_pod_with_a_claim_runs(kubectl: Run, namespace: str) -> None:
     assert apply(kubectl, namespace, TEMPLATE) == "resourceclaimtemplate.resource.k8s.io/one-gpu created\n"
     assert apply(kubectl, namespace, POD) == "pod/train created\n"
-    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
     row = kubectl("-n", namespace, "get", "pod", "train", "--no-headers").out.split()
     assert row[:4] == ["train", "1/1", "Running", "0"]
     claim = kubectl("-n", namespace, "get", "resourceclaims", "--no-headers").out
@@ -123,17 +123,17 @@ def test_get_in_every_form(kubectl: Run, namespace: str) -> None:
 
 def test_get_watch_shows_changes(kubectl: Run, namespace: str, lab: Lab) -> None:
     with _background(lab, "-n", namespace, "get", "configmaps", "-w", "--output-watch-events") as lines:
-        _until(lambda: any("kube-root-ca.crt" in line for line in lines))
+        wait_until(lambda: any("kube-root-ca.crt" in line for line in lines))
         apply(kubectl, namespace, CONFIG)
         kubectl("-n", namespace, "delete", "configmap", "settings")
-        _until(lambda: any("DELETED" in line and "settings" in line for line in lines))
+        wait_until(lambda: any("DELETED" in line and "settings" in line for line in lines))
         assert any("ADDED" in line and "settings" in line for line in lines)
 
 
 def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
     pod = kubectl("-n", namespace, "describe", "pod", "train").out
     assert "Successfully assigned" in pod
     assert "nvidia-smi -L" in pod
@@ -152,7 +152,7 @@ def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
 def test_describe_says_why_a_pod_is_pending(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, TEMPLATE.replace("gpu.nvidia.com", "gpu.nvidia.con"))
     apply(kubectl, namespace, POD)
-    _until(lambda: "FailedScheduling" in kubectl("-n", namespace, "describe", "pod", "train").out)
+    wait_until(lambda: "FailedScheduling" in kubectl("-n", namespace, "describe", "pod", "train").out)
     told = kubectl("-n", namespace, "describe", "pod", "train").out
     assert "device class gpu.nvidia.con does not exist" in told
     assert "gpu.nvidia.com" in told, "the class that was meant is named"
@@ -231,15 +231,15 @@ def test_patch_of_three_types(kubectl: Run, namespace: str) -> None:
 def test_scale_and_rollout(kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, DEPLOYMENT)
-    assert "successfully rolled out" in kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=20s").out
+    assert "successfully rolled out" in kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s").out
     assert kubectl(*ns, "scale", "deployment", "web", "--replicas=3").out == "deployment.apps/web scaled\n"
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
     assert len(kubectl(*ns, "get", "pods", "-l", "app=web", "-o", "name").out.split()) == 3
     kubectl(*ns, "set", "image", "deployment/web", "web=nginx:3")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
     assert kubectl(*ns, "rollout", "history", "deployment/web").out.count("\n") >= 4
     kubectl(*ns, "rollout", "undo", "deployment/web")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
     image = "jsonpath={.spec.template.spec.containers[0].image}"
     assert kubectl(*ns, "get", "deployment", "web", "-o", image).out == "nginx:1"
 
@@ -248,9 +248,9 @@ def test_logs_follow_and_exec(kubectl: Run, namespace: str, lab: Lab) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
+    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
     with _background(lab, *ns, "logs", "-f", "train") as lines:
-        _until(lambda: sum("tick" in line for line in lines) >= 2)
+        wait_until(lambda: sum("tick" in line for line in lines) >= 2)
     assert kubectl(*ns, "exec", "train", "--", "echo", "hello").out == "hello\n"
     assert kubectl(*ns, "exec", "-i", "train", "--", "cat", input="through\n").out == "through\n"
     assert "GPU 0" in kubectl(*ns, "exec", "train", "--", "nvidia-smi", "-L").out
@@ -262,14 +262,13 @@ def test_port_forward_to_pod_and_service(kubectl: Run, namespace: str, lab: Lab)
     ns = ("-n", namespace)
     apply(kubectl, namespace, DEPLOYMENT)
     kubectl(*ns, "expose", "deployment", "web", "--port=8080", "--target-port=80")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
     pod = kubectl(*ns, "get", "pods", "-l", "app=web", "-o", "name").out.split()[0]
     for target, port in ((pod, 80), ("service/web", 8080)):
-        local = _free_port()
-        with _background(lab, *ns, "port-forward", target, f"{local}:{port}") as lines:
-            _until(lambda shown=lines: any("Forwarding from" in line for line in shown))
+        with _background(lab, *ns, "port-forward", target, f":{port}") as lines:
+            local = wait_until(lambda shown=lines: re.search(r"Forwarding from 127\.0\.0\.1:(\d+)", "".join(shown)))[1]
             for _ in range(3):
-                with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=10) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=50) as answer:
                     assert answer.status == 200
                     assert b"web-" in answer.read()
 
@@ -278,18 +277,18 @@ def test_delete_waits_until_it_is_gone(kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=20s")
+    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
     assert "deleted" in kubectl(*ns, "delete", "pod", "train").out
-    _until(lambda: kubectl(*ns, "get", "resourceclaims", "-o", "name").out == "")
+    wait_until(lambda: kubectl(*ns, "get", "resourceclaims", "-o", "name").out == "")
     apply(kubectl, namespace, CONFIG)
     assert "deleted" in kubectl(*ns, "delete", "-f", "-", input=CONFIG).out
-    assert kubectl(*ns, "wait", "--for=delete", "configmap/settings", "--timeout=5s").code == 0
+    assert kubectl(*ns, "wait", "--for=delete", "configmap/settings", "--timeout=50s").code == 0
 
 
 def test_deleting_a_namespace_empties_it(kubectl: Run) -> None:
     kubectl("create", "namespace", "short-lived")
     apply(kubectl, "short-lived", DEPLOYMENT)
-    kubectl("delete", "namespace", "short-lived", "--timeout=20s")
+    kubectl("delete", "namespace", "short-lived", "--timeout=50s")
     gone = kubectl("get", "namespace", "short-lived", fails=True)
     assert gone.code == 1
     assert "NotFound" in gone.err
@@ -311,8 +310,8 @@ def test_auth(kubectl: Run, namespace: str) -> None:
 
 def test_events(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, DEPLOYMENT)
-    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=20s")
-    _until(lambda: "Scheduled" in kubectl("-n", namespace, "events").out)
+    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=50s")
+    wait_until(lambda: "Scheduled" in kubectl("-n", namespace, "events").out)
     assert "ScalingReplicaSet" in kubectl("-n", namespace, "events", "--for", "deployment/web").out
 
 
@@ -323,10 +322,10 @@ def test_top_says_that_there_are_no_metrics(kubectl: Run) -> None:
 
 def test_nodes_are_cordoned_and_drained(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, DEPLOYMENT)
-    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=50s")
     node = kubectl("-n", namespace, "get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}").out
     try:
-        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=30s", "--pod-selector=app=web")
+        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=50s", "--pod-selector=app=web")
         assert "SchedulingDisabled" in kubectl("get", "node", node).out
     finally:
         kubectl("uncordon", node)
@@ -352,7 +351,7 @@ spec:
         properties: {spec: {type: object, required: [depth], properties: {depth: {type: integer, minimum: 1}}}}
 """
     kubectl("apply", "-f", "-", input=schema)
-    kubectl("wait", "--for=condition=Established", "crd/queues.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd/queues.example.com", "--timeout=50s")
     queue = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: a}\nspec: {depth: %s}\n"
     assert apply(kubectl, namespace, queue % 3) == "queue.example.com/a created\n"
     assert kubectl("-n", namespace, "get", "q", "--no-headers").out.split()[:2] == ["a", "3"]
@@ -386,21 +385,7 @@ def _background(lab: Lab, *arguments: str) -> Iterator[list[str]]:
         yield lines
     finally:
         process.terminate()
-        process.wait(10)
-        reader.join(5)
+        process.wait(50)
+        reader.join()
         assert process.stdout is not None
         process.stdout.close()
-
-
-def _until(true: object, seconds: float = 15) -> None:
-    assert callable(true)
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
-        time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

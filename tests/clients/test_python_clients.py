@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import portforward, stream
 
 from tests.clients.conftest import Lab
+from tests.waiting import wait_until
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -68,7 +68,7 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
     dra: Any = client.ResourceV1Api(api)
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
-    for event in watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=20):
+    for event in watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=50):
         if event["object"].status.phase == "Running":
             break
     else:
@@ -82,7 +82,7 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
         core.create_namespaced_pod(namespace, POD)
     assert refused.value.status == 409
     core.delete_namespaced_pod("train", namespace)
-    _until(lambda: not core.list_namespaced_pod(namespace).items)
+    wait_until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
 def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -> None:
@@ -90,7 +90,7 @@ def test_kubernetes_runs_commands_and_forwards_ports(api: Any, namespace: str) -
     dra: Any = client.ResourceV1Api(api)
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
-    _until(lambda: core.read_namespaced_pod("train", namespace).status.phase == "Running")
+    wait_until(lambda: core.read_namespaced_pod("train", namespace).status.phase == "Running")
     said = stream(
         core.connect_get_namespaced_pod_exec, "train", namespace, command=["nvidia-smi", "-L"], stderr=True,
         stdin=False, stdout=True, tty=False,
@@ -116,7 +116,7 @@ def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
     claims({**CLAIM, "metadata": {"name": "gpu", "namespace": namespace}}, api=api).create()
     pod = Pod({**POD, "metadata": {"name": "train", "namespace": namespace}}, api=api)
     pod.create()
-    pod.wait("condition=Ready", timeout=20)
+    pod.wait("condition=Ready", timeout=50)
     pod.label(team="ml")
     found: list[Any] = list(api.get("pods", namespace=namespace, label_selector={"team": "ml"}))
     assert [each.name for each in found] == ["train"]
@@ -124,10 +124,3 @@ def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
     done = pod.exec(["echo", "hello"])
     assert done.stdout == b"hello\n"
     pod.delete()
-
-
-def _until(true: Any, seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
-        time.sleep(0.05)

@@ -87,7 +87,7 @@ def test_a_cache_follows_and_catches_up_after_410(backend: Backend) -> None:
         async def followed(story: str) -> None:
             running = asyncio.create_task(cache.run(), name=story)
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(200):
                     if story == "first":
                         await cache.synced.wait()
                         await here.client.create(CONFIG_MAPS, config_map("new"), here.namespace)

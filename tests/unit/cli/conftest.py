@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ import pytest
 
 import allotment
 from allotment.cli.main import main
+from tests.waiting import wait_until
 
 
 class Ran(NamedTuple):
@@ -63,10 +63,10 @@ def namespace(lab: allotment.Lab, request: pytest.FixtureRequest) -> Iterator[st
     for kind in ("deployment", "pod", "resourceclaim"):
         for tree in lab.list(kind, namespace=name):
             lab.delete(kind, tree["metadata"]["name"], namespace=name)
-    deadline = time.monotonic() + 10
-    while lab.list("pod", namespace=name) or lab.list("resourceclaim", namespace=name):
-        assert time.monotonic() < deadline, f"pods and claims of {name} do not go"
-        time.sleep(0.05)
+    wait_until(
+        lambda: not lab.list("pod", namespace=name) and not lab.list("resourceclaim", namespace=name),
+        f"pods and claims of {name} go",
+    )
 
 
 @pytest.fixture

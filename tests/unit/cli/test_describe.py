@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ import allotment
 from allotment.cli.describing.page import Page, ago
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.test_wait import GREEDY
+from tests.waiting import wait_until
 
 TRAINING = """\
 apiVersion: resource.k8s.io/v1
@@ -84,12 +84,12 @@ def ageless(text: str) -> str:
 def test_the_reason_for_waiting_stands_with_all_its_lines(live: Allot) -> None:
     live("apply", "-f", "-", stdin=GREEDY)
     live("wait", "pod/greedy", "--for=jsonpath={.status.conditions[0].message}")
-    text = ""
-    for _ in range(100):  # the event is written a moment after the status
+
+    def told() -> str:
         text = live("describe", "pod", "greedy").out
-        if "FailedScheduling" in text:
-            break
-        time.sleep(0.05)
+        return text if "FailedScheduling" in text else ""
+
+    text = wait_until(told)  # the event is written a moment after the status
     assert fields(text)["Claim"] == "nine"
     assert fields(text)["Devices"] == "not allocated"
     events = text.partition("Events:")[2]

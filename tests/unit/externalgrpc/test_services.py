@@ -229,7 +229,7 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
             for anonymous in (keys, None):
                 async with channel(port, anonymous) as opened:
                     with pytest.raises(grpc.aio.AioRpcError) as told:
-                        await stubs["cloud"](opened).Refresh(wire.RefreshRequest(), timeout=5)
+                        await stubs["cloud"](opened).Refresh(wire.RefreshRequest(), timeout=50)
                     assert told.value.code() is grpc.StatusCode.UNAVAILABLE
 
     run(test)
@@ -249,7 +249,7 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
                 ],
                 nodeBytesMap={"a": objects.to_bytes(objects.NODE, NODE)},
             )
-            answer = await stubs["expander"](opened).BestOptions(request, timeout=5)
+            answer = await stubs["expander"](opened).BestOptions(request, timeout=50)
             assert [(option.nodeGroupId, option.nodeCount) for option in answer.options] == [("b", 1)]
             ((options, nodes),) = chooser.asked
             assert [len(option.pods) for option in options] == [40, 1]
@@ -347,7 +347,7 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
     async def asked_by(port: int, keys: Keys) -> bool:
         async with channel(port, keys) as opened:
             request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(nodeGroupId="a")])
-            call = stubs["expander"](opened).BestOptions(request, timeout=5)
+            call = stubs["expander"](opened).BestOptions(request, timeout=50)
             code = await call.code()
             assert code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
             return bool(code is grpc.StatusCode.OK)

@@ -174,7 +174,7 @@ def test_a_site_that_is_closed_waits_for_no_gpu() -> None:
         while not any("run" in request for request in asked):
             time.sleep(0.001)
         site.close()
-        looking.join(5)
+        looking.join(50)
         assert told == [b"CUDA_ERROR_DEVICE_UNAVAILABLE: the simulated GPU is gone\n"]
         assert site.respond("/image.png").body == b"the application has ended\n"
 
@@ -212,12 +212,12 @@ def test_the_process_serves_until_it_is_told_to_end_and_then_ends_at_once() -> N
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{address}other")
         started.send_signal(signal.SIGTERM)
-        assert started.wait(20) == 0
+        assert started.wait(50) == 0
 
 
 def test_a_process_without_its_gpu_says_so_and_fails() -> None:
     with process(FORCE_CPU="", ALLOTMENT_GPU="/nowhere/gpu.sock#t") as (started, address):
         assert not address
-        assert started.wait(5) == 1
+        assert started.wait(50) == 1
         assert started.stderr is not None
         assert started.stderr.read() == "no simulated GPU at /nowhere/gpu.sock: No such file or directory\n"
