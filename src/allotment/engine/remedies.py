@@ -24,6 +24,9 @@ class Remedy(NamedTuple):
 REMEDIES: Final[Mapping[str, Remedy]] = {
     "wait": Remedy("nothing", "The devices are the right ones, and others have them: when those end it fits as it is."),
     "driver": Remedy("nothing", "The driver has not published all that it announces; nobody's manifest is wrong."),
+    "rollout": Remedy(
+        "where", "The devices are held by the pod that is to be replaced, and that waits for its successor."
+    ),
     "select": Remedy("where", "The node has the devices as they are asked for; the pod itself keeps away from it."),
     "tolerate-node": Remedy("where", "The same; but somebody keeps the node for certain pods, and may mean it."),
     "uncordon": Remedy("where", "The same; but somebody closed the node to all, and it is theirs to open."),
@@ -33,6 +36,7 @@ REMEDIES: Final[Mapping[str, Remedy]] = {
     "name": Remedy("writing", "A name, a type or a side that nobody publishes, and one that is nearly it."),
     "likely": Remedy("writing", "It says something, and is mostly written by those who mean the other."),
     "less": Remedy("what", "The same kind of device: fewer of them, or a smaller amount."),
+    "replicas": Remedy("what", "Fewer pods of the same kind: those that run hold the devices, and do not end."),
     "other-value": Remedy("what", "Devices of another sort than the one that is named."),
     "other-class": Remedy("what", "Devices of another class."),
     "constraint": Remedy("what", "Devices that do not belong together."),

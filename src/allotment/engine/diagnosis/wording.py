@@ -21,7 +21,7 @@ def named(devices: tuple[Seen, ...], most: int = 3) -> str:
 def listed(holders: list[Holder], most: int = 3) -> str:
     """The first few holders."""
     named = ", ".join(str(h) for h in holders[:most])
-    return named + (f" and {len(holders) - most} more claims" if len(holders) > most else "")
+    return named + (f" and {plural(len(holders) - most, 'more claim')}" if len(holders) > most else "")
 
 
 def freed(holders: list[Holder]) -> str:

@@ -38,6 +38,7 @@ from allotment.tools.explain.known import Known
 from allotment.tools.explain.mending import applied, let_in
 from allotment.tools.explain.nodes import KnownNode, excluded, kept_off, known_nodes, matches, served_node, why_excluded
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
+from allotment.tools.explain.replicas import with_replicas
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
 from allotment.tools.explain.waiting import noted
@@ -318,6 +319,8 @@ class _Run:
     ) -> Diagnosis:
         """Why the claims fit no node."""
         reasons = by_origin(self.known.diagnose(pending, eligible), ask.templates, ask.extended)
+        if pod is not None:
+            reasons = with_replicas(reasons, pod)
         if not out:
             return reasons
         return with_excluded(reasons, self._excluded(ask, eligible, out, pod, owner), self._stops(ask, eligible))

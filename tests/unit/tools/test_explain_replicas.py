@@ -1,0 +1,71 @@
+"""Pods that wait for devices of their own workload's pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.engine.refusal import Refused
+from allotment.tools.explain import Explanation
+from tests.unit.tools.test_explain import CLASS, TEMPLATE, node, slice_, told
+
+
+def held(claim: str) -> str:
+    """A claim that has the only device of node a, for the pod that its name begins with."""
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: {claim}, namespace: ns, uid: c-1}}
+spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: gpu}}}}]}}}}
+status:
+  allocation: {{devices: {{results: [{{request: gpu, driver: gpu.example.com, pool: a, device: gpu-0}}]}}}}
+  reservedFor: [{{resource: pods, name: {claim.removesuffix("-gpu-vmdn6")}, uid: u-1}}]
+"""
+
+
+def waiting(owner: str, hash_: str = "", kind: str = "ReplicaSet") -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {owner}-nr688
+  namespace: ns
+  labels: {{pod-template-hash: "{hash_}"}}
+  ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, name: {owner}, controller: true, uid: o-1}}]
+spec:
+  resourceClaims: [{{name: gpu, resourceClaimTemplateName: one}}]
+  containers: [{{name: main, image: pause, resources: {{claims: [{{name: gpu}}]}}}}]
+"""
+
+
+def refused(*manifests: str) -> Refused:
+    explanation: Explanation = told(CLASS, TEMPLATE, node("a"), slice_("a", 1), *manifests)
+    reasons = explanation.answers[-1].reasons
+    assert reasons is not None
+    assert reasons.headline.code == "devices-in-use"
+    return reasons.headline
+
+
+def test_a_new_pod_that_waits_for_the_one_it_replaces_needs_another_strategy() -> None:
+    (change,) = refused(held("web-m2vr868fk5-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt")).changes
+    assert (change.object, change.path, change.remedy) == ("Deployment ns/web", "spec.strategy", "rollout")
+    assert change.becomes["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_a_replica_too_many_is_told_so(kind: str) -> None:
+    (change,) = refused(held("web-bcsjtpm8qt-p9n2z-gpu-vmdn6"), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
+    assert change.remedy == "replicas"
+    assert change.text.startswith(f"run fewer replicas of {kind} ns/web-bcsjtpm8qt, or add a node")
+
+
+@pytest.mark.parametrize(
+    ("claim", "kind"),
+    [
+        ("notebook-0-gpu-vmdn6", "ReplicaSet"),
+        ("web-api-m2vr868fk5-p9n2z-gpu-vmdn6", "ReplicaSet"),
+        ("web-bcsjtpm8qt-p9n2z-gpu-vmdn6", "Job"),
+    ],
+)
+def test_whoever_ends_or_is_another_is_waited_for(claim: str, kind: str) -> None:
+    (change,) = refused(held(claim), waiting("web-bcsjtpm8qt", "bcsjtpm8qt", kind)).changes
+    assert change.remedy == "wait"
