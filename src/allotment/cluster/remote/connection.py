@@ -58,7 +58,7 @@ _READ: Final = ("GET",)
 #: What can go wrong on the way: errors of the library and the system, timeouts, a malformed URL.
 _FAILURES: Final = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 #: Errors after which nothing has reached the server.
-_NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)
+_NOT_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError, aiohttp.ConnectionTimeoutError)
 #: Errors after which nobody knows whether the request was carried out.
 _BROKEN_OFF: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 _HOPELESS: Final = (aiohttp.ClientSSLError, aiohttp.ClientConnectorDNSError)

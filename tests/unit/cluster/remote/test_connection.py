@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain, repeat
 from pathlib import Path
@@ -192,6 +192,51 @@ def test_a_server_that_is_restarted_is_waited_for_and_one_that_never_was_is_not(
         async with HttpClient(Target(f"http://127.0.0.1:{port}"), patience_seconds=3600) as client:
             with pytest.raises(Unreachable):
                 await client.get(NODES, "n1")
+        kept.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_that_shakes_no_hands_for_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """It has just started, and its machine has much to do: nothing can have reached it either."""
+    monkeypatch.setattr("allotment.cluster.remote.connection._CONNECT_SECONDS", 1.0)
+    made = certificates.ensure(tmp_path, datetime.now(UTC), [])
+
+    async def story() -> None:
+        given_up = asyncio.Event()
+
+        async def node(request: Request) -> Answer:
+            return answer({"kind": "Node", "metadata": {"name": request.method}})
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(ConnectionError):
+                await reader.read()
+            given_up.set()
+            writer.close()
+
+        async def met() -> bool:
+            with suppress(Unreachable):
+                return bool(await client.get(NODES, "n1"))
+            return False
+
+        kept = socket.socket()  # so that nobody else is given the port meanwhile
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        first, second = Server(node), Server(node)
+        await first.listen("127.0.0.1", port, server_context(*made.server, made.authority))
+        target = Target(f"https://127.0.0.1:{port}", authority=made.authority.read_bytes())
+        async with HttpClient(target, patience_seconds=300) as client:
+            await until(met)
+            await first.stop(1)
+            async with await asyncio.start_server(silent, "127.0.0.1", port):
+                asking = asyncio.create_task(client.create(NODES, NODE))
+                await given_up.wait()
+            await second.listen("127.0.0.1", port, server_context(*made.server, made.authority))
+            assert (await asking)["metadata"]["name"] == "POST"
+            await second.stop(1)
         kept.close()
 
     asyncio.run(story())
