@@ -15,8 +15,8 @@ from typing import Final
 
 from tests.waiting import wait_until
 
-#: Terms of the Lease that a test can wait for.
-LED: Final = ("--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=300ms")
+#: Terms of the Lease that a test can wait for, and that a machine which stands still for a moment keeps.
+LED: Final = ("--leader-elect", "--lease-duration=12s", "--renew-deadline=8s", "--retry-period=300ms")
 _PATIENCE_SECONDS: Final = 120.0
 
 

@@ -12,11 +12,12 @@ import argparse
 import asyncio
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.client import Client
@@ -61,15 +62,25 @@ class Ours:
     def __init__(self, plane: real_kube.ApiServer, *, together: bool) -> None:
         self._plane = plane
         self._flags = [f"--kubeconfig={plane.kubeconfig}", "--log-format=json", *([] if together else LED)]
+        self._copies: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
         self.kills = 0
 
     def start(self, part: str, number: int) -> None:
         """Start a copy, again if need be."""
         command = [sys.executable, "-m", "allotment.cli.main", "run", part, *self._flags]
-        self._plane.start(f"{part}-{number}", command=command)
+        self._copies[part, number] = self._plane.start(f"{part}-{number}", command=command)
+
+    async def keep(self) -> None:
+        """Start those again, as a kubelet does, that have ended by themselves: who has lost its Lease does."""
+        while True:
+            for copy, process in tuple(self._copies.items()):
+                if process.poll() is not None and self._copies.get(copy) is process:
+                    self.start(*copy)
+            await asyncio.sleep(0.5)
 
     def kill(self, part: str, number: int) -> None:
         """kill -9, and start again."""
+        del self._copies[part, number]
         self._plane.stop(f"{part}-{number}", signal.SIGKILL)
         self.kills += 1
         self.start(part, number)
@@ -97,7 +108,7 @@ async def storm(
     """Have pods come and go, about so many at a time, and kill ours; for longer until there is something to see."""
     dice = random.Random(seed)
     began = time.monotonic()
-    async with seen(plane) as cluster:
+    async with seen(plane) as cluster, _meanwhile(ours.keep()):
         await furnish(cluster.client, pods // 10, 16)
         crowd = _Crowd(cluster, dice, pods)
         doing = [asyncio.create_task(each) for each in (crowd.come(), crowd.go(), crowd.taint())]
@@ -127,6 +138,16 @@ async def storm(
             left += [f"pod {item.name} is left" for item in cluster.pods.items()]
     total = time.monotonic() - began
     return Outcome(total, ours.kills, crowd.made, crowd.evicted(), most, settled, left, ours.log())
+
+
+@asynccontextmanager
+async def _meanwhile(doing: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(doing)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 class _Crowd:
