@@ -23,6 +23,7 @@ from allotment.cli.live.kinds import Asked, asked
 from allotment.cli.live.objects import shown
 from allotment.cli.live.state import devices_of
 from allotment.cli.shown.mistakes import Failure
+from allotment.cli.shown.screen import visible
 from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, PODS
@@ -62,7 +63,7 @@ async def _describe(arguments: Namespace, client: HttpClient, namespace: str) ->
             continue
         for tree in trees:
             text = await described(client, {"kind": one.served.resource.kind, **shown(tree)})
-            sys.stdout.write(("\n\n" if count else "") + text)
+            sys.stdout.write(("\n\n" if count else "") + visible(text))
             count += 1
     if not count and not failed:
         inside = place and all(one.served.resource.namespaced for one in wanted)

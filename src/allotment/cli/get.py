@@ -12,6 +12,7 @@ from allotment.cli.live.kinds import Asked, asked, groups, several_kinds
 from allotment.cli.live.objects import Printer, as_list, name_of, printer, shown
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
 from allotment.cli.shown.mistakes import Failure
+from allotment.cli.shown.screen import visible
 from allotment.cli.shown.tabs import Columns
 from allotment.cluster.asking.discovery import Served, discover
 from allotment.cluster.errors import StatusError
@@ -102,7 +103,7 @@ class _Get:
     def _write(self, columns: Columns, table: Table, layout: Layout, header: bool) -> None:
         head = [table.header(layout)] if header and not self._arguments.no_headers else []
         for line in columns.lines([*head, *table.cells(layout)]):
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(visible(line) + "\n")
 
     async def _objects(self, wanted: Sequence[Asked]) -> int:
         """The objects themselves: one as it is, several as a list."""

@@ -7,6 +7,7 @@ input gives the same bytes.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,8 @@ from allotment.model.formats import to_json, to_yaml
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36", "bold": "1", "dim": "2"}
 _GAP = "   "
 _NARROWEST = 6
+#: What moves the cursor, titles the window or turns the direction of writing, and what paints, which is ours.
+_CONTROL = re.compile(r"(\x1b\[(?:[012]|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Screen:
 
     def line(self, text: str = "") -> None:
         """Write one line."""
-        self.out.write(text + "\n")
+        self.out.write(visible(text, self.colour) + "\n")
 
     def paint(self, text: str, colour: str) -> str:
         """The text in a colour of ``_COLOURS``, where the screen has any."""
@@ -61,6 +64,15 @@ def width_of(stream: TextIO) -> int | None:
     return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 
+def visible(text: str, colour: bool = False) -> str:
+    """The text without what a terminal obeys: drivers and users write into objects what they like.
+
+    >>> visible("T4\\x1b[2J")
+    'T4�[2J'
+    """
+    return _CONTROL.sub(lambda match: (colour and match[1]) or "�", text) if not text.isprintable() else text
+
+
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, cut: Sequence[str] = ()
 ) -> list[str]:
@@ -74,7 +86,7 @@ def table(
     dgx      8
     <none>   4
     """
-    cells = [list(headers), *([cell or "<none>" for cell in row] for row in rows)]
+    cells = [list(headers), *([re.sub(r"[\n\t]", " ", cell) or "<none>" for cell in row] for row in rows)]
     widths = [max(len(row[n]) for row in cells) for n in range(len(headers))]
     if width is not None:
         spare = width - len(_GAP) * (len(widths) - 1)
@@ -116,7 +128,7 @@ def tell(notes: Iterable[str]) -> None:
     """What to know of an answer, beside it: on standard error."""
     for note in notes:
         for line in folded(f"note: {note}", width_of(sys.stderr)):
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{visible(line)}\n")
 
 
 def folded(text: str, width: int | None, indent: str = "") -> list[str]:

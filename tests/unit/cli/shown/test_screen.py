@@ -57,6 +57,21 @@ def test_colour_only_where_the_screen_has_it() -> None:
     assert Screen(io.StringIO(), 80, True).paint("fits", "green") == "\x1b[32mfits\x1b[0m"
 
 
+def test_what_objects_say_cannot_write_elsewhere_on_the_screen() -> None:
+    out = io.StringIO()
+    screen = Screen(out, None, False)
+    screen.line("web: \x1b]0;title\x07\x1b[2J\x9b1A\r\u202eok\n  日本 \t\x1b[31mred")
+    assert out.getvalue() == "web: �]0;title��[2J�1A��ok\n  日本 \t�red\n"
+    out = io.StringIO()
+    painted = Screen(out, 80, True)
+    painted.line(painted.paint("fits", "green") + "\x1b[2J")
+    assert out.getvalue() == "\x1b[32mfits\x1b[0m�[2J\n"
+
+
+def test_a_cell_is_one_line() -> None:
+    assert table(["KIND", "GPUS"], [["Tesla\nT4\tx", "8"]], None) == ["KIND         GPUS", "Tesla T4 x   8"]
+
+
 def test_what_is_in_the_home_directory_begins_with_a_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert from_home(tmp_path / "labs" / "one") == "~/labs/one"
