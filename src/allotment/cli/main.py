@@ -101,6 +101,9 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started us has closed it, and wants to hear nothing
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows ?, and no traceback
             stream.reconfigure(errors="replace")

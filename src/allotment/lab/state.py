@@ -204,8 +204,15 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
 def _folder(variable: str, below_home: str) -> Path:
     given = os.environ.get(variable) or (os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else "")
     # The XDG rules: a path that is not absolute is to be ignored.
-    base = Path(given) if given and Path(given).is_absolute() else Path.home() / below_home
+    base = Path(given) if given and Path(given).is_absolute() else _home() / below_home
     return base / "allotment"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without one, as in a pod, has no labs and cannot have any
+        return Path("/nonexistent")
 
 
 if sys.platform == "win32":

@@ -90,6 +90,16 @@ def test_folders_follow_the_xdg_rules(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Register().folder == tmp_path / "state/allotment"
 
 
+def test_who_has_no_home_has_no_labs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert (Register().running(), Register().status("two"), Register().runs("two")) == ((), None, False)
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError("no space")
