@@ -16,7 +16,7 @@ import pytest
 from tests.clients.tools import FOLDER
 
 FLEET = "dgx-a100-40gb:1,t4-4x-pcie:1"
-_READY_SECONDS = 55
+_READY_SECONDS = 120
 
 
 class Ran(NamedTuple):
@@ -79,7 +79,7 @@ def _client(name: str, lab: Lab, home: Path) -> Run:
         "EDITOR": "true",
     }  # fmt: skip
 
-    def run(*arguments: str, input: str = "", timeout: float = 55, fails: bool = False, **extra: str) -> Ran:
+    def run(*arguments: str, input: str = "", timeout: float = 240, fails: bool = False, **extra: str) -> Ran:
         done = subprocess.run(
             [found, *arguments],
             input=input.encode(),

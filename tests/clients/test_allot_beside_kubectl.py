@@ -45,8 +45,8 @@ def filled(kubectl: Run) -> Iterator[str]:
     namespace = "beside-kubectl"
     kubectl("create", "namespace", namespace)
     kubectl("-n", namespace, "apply", "--server-side", "-f", "-", input="---".join((TEMPLATE, POD, DEPLOYMENT, CONFIG)))
-    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
-    kubectl("-n", namespace, "wait", "--for=condition=Available", "deploy/web", "--timeout=50s")
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
+    kubectl("-n", namespace, "wait", "--for=condition=Available", "deploy/web", "--timeout=200s")
     yield namespace
     kubectl("delete", "namespace", namespace, "--wait=false")
 

@@ -58,7 +58,7 @@ def test_port_forward_shows_a_fractal_that_says_what_drew_it(
     if not any("kind: Namespace" in Path(path).read_text() for path in manifests):
         kubectl("create", "namespace", shown.namespace)
     kubectl("apply", *(f"--filename={path}" for path in manifests))
-    kubectl("-n", shown.namespace, "wait", "--for=condition=Ready", "pod", "-l", shown.labels, "--timeout=50s")
+    kubectl("-n", shown.namespace, "wait", "--for=condition=Ready", "pod", "-l", shown.labels, "--timeout=200s")
     with forwarded(lab, shown.namespace, shown.target, shown.port) as ask:
         kind, page = ask("/")
         assert kind.startswith("text/html")
@@ -73,7 +73,7 @@ def test_port_forward_shows_a_fractal_that_says_what_drew_it(
     assert len({pixels[at : at + 3] for at in range(0, len(pixels), 3 * 97)}) > 200  # something is to be seen
     assert shown.device in texts["Software"]
     assert texts["Title"].startswith("Mandelbrot set")
-    kubectl("delete", "namespace", shown.namespace, "--timeout=50s")
+    kubectl("delete", "namespace", shown.namespace, "--timeout=200s")
 
 
 def decoded(png: bytes) -> tuple[int, int, bytes, dict[str, str]]:

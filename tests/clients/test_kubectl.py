@@ -89,7 +89,7 @@ def test_explain_tells_the_fields(kubectl: Run, path: str, told: str) -> None:
 def test_a_pod_with_a_claim_runs(kubectl: Run, namespace: str) -> None:
     assert apply(kubectl, namespace, TEMPLATE) == "resourceclaimtemplate.resource.k8s.io/one-gpu created\n"
     assert apply(kubectl, namespace, POD) == "pod/train created\n"
-    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
     row = kubectl("-n", namespace, "get", "pod", "train", "--no-headers").out.split()
     assert row[:4] == ["train", "1/1", "Running", "0"]
     claim = kubectl("-n", namespace, "get", "resourceclaims", "--no-headers").out
@@ -133,7 +133,7 @@ def test_get_watch_shows_changes(kubectl: Run, namespace: str, lab: Lab) -> None
 def test_describe_every_kind_of_dra(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
+    kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
     pod = kubectl("-n", namespace, "describe", "pod", "train").out
     assert "Successfully assigned" in pod
     assert "nvidia-smi -L" in pod
@@ -231,15 +231,15 @@ def test_patch_of_three_types(kubectl: Run, namespace: str) -> None:
 def test_scale_and_rollout(kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, DEPLOYMENT)
-    assert "successfully rolled out" in kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s").out
+    assert "successfully rolled out" in kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=200s").out
     assert kubectl(*ns, "scale", "deployment", "web", "--replicas=3").out == "deployment.apps/web scaled\n"
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=200s")
     assert len(kubectl(*ns, "get", "pods", "-l", "app=web", "-o", "name").out.split()) == 3
     kubectl(*ns, "set", "image", "deployment/web", "web=nginx:3")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=200s")
     assert kubectl(*ns, "rollout", "history", "deployment/web").out.count("\n") >= 4
     kubectl(*ns, "rollout", "undo", "deployment/web")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=200s")
     image = "jsonpath={.spec.template.spec.containers[0].image}"
     assert kubectl(*ns, "get", "deployment", "web", "-o", image).out == "nginx:1"
 
@@ -248,7 +248,7 @@ def test_logs_follow_and_exec(kubectl: Run, namespace: str, lab: Lab) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
+    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
     with _background(lab, *ns, "logs", "-f", "train") as lines:
         wait_until(lambda: sum("tick" in line for line in lines) >= 2)
     assert kubectl(*ns, "exec", "train", "--", "echo", "hello").out == "hello\n"
@@ -262,13 +262,13 @@ def test_port_forward_to_pod_and_service(kubectl: Run, namespace: str, lab: Lab)
     ns = ("-n", namespace)
     apply(kubectl, namespace, DEPLOYMENT)
     kubectl(*ns, "expose", "deployment", "web", "--port=8080", "--target-port=80")
-    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl(*ns, "rollout", "status", "deployment/web", "--timeout=200s")
     pod = kubectl(*ns, "get", "pods", "-l", "app=web", "-o", "name").out.split()[0]
     for target, port in ((pod, 80), ("service/web", 8080)):
         with _background(lab, *ns, "port-forward", target, f":{port}") as lines:
             local = wait_until(lambda shown=lines: re.search(r"Forwarding from 127\.0\.0\.1:(\d+)", "".join(shown)))[1]
             for _ in range(3):
-                with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=50) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=200) as answer:
                     assert answer.status == 200
                     assert b"web-" in answer.read()
 
@@ -277,18 +277,18 @@ def test_delete_waits_until_it_is_gone(kubectl: Run, namespace: str) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
-    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
+    kubectl(*ns, "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
     assert "deleted" in kubectl(*ns, "delete", "pod", "train").out
     wait_until(lambda: kubectl(*ns, "get", "resourceclaims", "-o", "name").out == "")
     apply(kubectl, namespace, CONFIG)
     assert "deleted" in kubectl(*ns, "delete", "-f", "-", input=CONFIG).out
-    assert kubectl(*ns, "wait", "--for=delete", "configmap/settings", "--timeout=50s").code == 0
+    assert kubectl(*ns, "wait", "--for=delete", "configmap/settings", "--timeout=200s").code == 0
 
 
 def test_deleting_a_namespace_empties_it(kubectl: Run) -> None:
     kubectl("create", "namespace", "short-lived")
     apply(kubectl, "short-lived", DEPLOYMENT)
-    kubectl("delete", "namespace", "short-lived", "--timeout=50s")
+    kubectl("delete", "namespace", "short-lived", "--timeout=200s")
     gone = kubectl("get", "namespace", "short-lived", fails=True)
     assert gone.code == 1
     assert "NotFound" in gone.err
@@ -310,7 +310,7 @@ def test_auth(kubectl: Run, namespace: str) -> None:
 
 def test_events(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, DEPLOYMENT)
-    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=200s")
     wait_until(lambda: "Scheduled" in kubectl("-n", namespace, "events").out)
     assert "ScalingReplicaSet" in kubectl("-n", namespace, "events", "--for", "deployment/web").out
 
@@ -322,10 +322,10 @@ def test_top_says_that_there_are_no_metrics(kubectl: Run) -> None:
 
 def test_nodes_are_cordoned_and_drained(kubectl: Run, namespace: str) -> None:
     apply(kubectl, namespace, DEPLOYMENT)
-    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=50s")
+    kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=200s")
     node = kubectl("-n", namespace, "get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}").out
     try:
-        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=50s", "--pod-selector=app=web")
+        kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=200s", "--pod-selector=app=web")
         assert "SchedulingDisabled" in kubectl("get", "node", node).out
     finally:
         kubectl("uncordon", node)
@@ -351,7 +351,7 @@ spec:
         properties: {spec: {type: object, required: [depth], properties: {depth: {type: integer, minimum: 1}}}}
 """
     kubectl("apply", "-f", "-", input=schema)
-    kubectl("wait", "--for=condition=Established", "crd/queues.example.com", "--timeout=50s")
+    kubectl("wait", "--for=condition=Established", "crd/queues.example.com", "--timeout=200s")
     queue = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: a}\nspec: {depth: %s}\n"
     assert apply(kubectl, namespace, queue % 3) == "queue.example.com/a created\n"
     assert kubectl("-n", namespace, "get", "q", "--no-headers").out.split()[:2] == ["a", "3"]

@@ -31,7 +31,7 @@ def test_it_explains_a_pod_of_the_current_context(kubectl: Run, path: str) -> No
     kubectl("create", "namespace", "plugin")
     try:
         kubectl("-n", "plugin", "apply", "-f", "-", input=f"{TEMPLATE}---\n{POD}")
-        kubectl("-n", "plugin", "wait", "--for=condition=Ready", "pod/train", "--timeout=50s")
+        kubectl("-n", "plugin", "wait", "--for=condition=Ready", "pod/train", "--timeout=200s")
         told = kubectl("allot", "explain", "pod/train", "-n", "plugin", PATH=path)
         assert "plugin/train" in told.out
         assert told.err == "", "nobody is told that this is no lab, or which context it is"

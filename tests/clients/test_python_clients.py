@@ -68,7 +68,7 @@ def test_kubernetes_creates_watches_and_deletes(api: Any, namespace: str) -> Non
     dra: Any = client.ResourceV1Api(api)
     dra.create_namespaced_resource_claim(namespace, CLAIM)
     core.create_namespaced_pod(namespace, POD)
-    for event in watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=50):
+    for event in watch.Watch().stream(core.list_namespaced_pod, namespace, timeout_seconds=200):
         if event["object"].status.phase == "Running":
             break
     else:
@@ -116,7 +116,7 @@ def test_kr8s_reads_like_kubectl(lab: Lab, namespace: str) -> None:
     claims({**CLAIM, "metadata": {"name": "gpu", "namespace": namespace}}, api=api).create()
     pod = Pod({**POD, "metadata": {"name": "train", "namespace": namespace}}, api=api)
     pod.create()
-    pod.wait("condition=Ready", timeout=50)
+    pod.wait("condition=Ready", timeout=200)
     pod.label(team="ml")
     found: list[Any] = list(api.get("pods", namespace=namespace, label_selector={"team": "ml"}))
     assert [each.name for each in found] == ["train"]

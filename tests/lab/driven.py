@@ -14,7 +14,7 @@ from allotment.lab.drivers import FAULTS
 from allotment.model.trees import Tree
 from tests.lab.stage import Stage
 
-PATIENCE = 50.0
+PATIENCE = 120.0
 
 
 async def run(on: Stage, pod: Tree, *words: str, container: str = "") -> str:

@@ -25,7 +25,7 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json"}
 _NAMESPACE = re.compile("/namespaces/([^/]+)/")
 #: Kinds without a namespace, of those that are posted here.
 _UNBOUND = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule"})
-_PATIENCE = 50.0
+_PATIENCE = 120.0
 
 
 class Stage(Acting):

@@ -240,7 +240,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
             with log.open("ab") as output:
                 process = subprocess.Popen(words, stdout=output, stderr=output)
             try:
-                assert until_orders(cluster, process, 50.0), log.read_text()
+                assert until_orders(cluster, process, 120.0), log.read_text()
                 time.sleep(patience)
             finally:
                 os.kill(process.pid, signal.SIGKILL)
@@ -251,7 +251,7 @@ def test_killed_again_and_again_it_loses_no_machine_and_orders_none_twice(tmp_pa
             pods = running(cluster, 4)
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(50) == 0, log.read_text()
+            assert process.wait(120) == 0, log.read_text()
         nodes = machines(cluster)
         assert len(nodes) == len({pod["spec"]["nodeName"] for pod in pods}) == len(maps(cluster, "machine-"))
         assert set(nodes) == set(maps(cluster, "order-"))

@@ -53,7 +53,7 @@ def test_what_a_busy_server_puts_off_is_done_later_and_once(caplog: pytest.LogCa
                 while put_off < 3 * MANY:  # most of them have come more than once
                     await asyncio.sleep(0.01)
                 busy = False
-                async with asyncio.timeout(50):
+                async with asyncio.timeout(120):
                     while len({item.labels["number"] for item in following.items()}) < MANY:
                         await asyncio.sleep(0.01)
                 assert len((await on.client.list(CONFIG_MAPS, "default", labels="number")).items) == MANY

@@ -224,7 +224,7 @@ def test_the_third_replica_of_two_devices() -> None:
     async def shown() -> str:
         async with stage(scenario.features) as on:
             await on.set_up(trees_of(scenario))
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(120):
                 while True:
                     await asyncio.sleep(0.01)
                     pods = (await on.client.list(PODS, NAMESPACE)).items

@@ -72,7 +72,7 @@ class Servers:
 
     def _call(self, channel: grpc.Channel, path: str, request: Message, answer: type[M]) -> M:
         method = channel.unary_unary(path, request_serializer=protobuf.encode, response_deserializer=bytes)
-        return protobuf.decode(answer, method(request, timeout=50, wait_for_ready=True))
+        return protobuf.decode(answer, method(request, timeout=120, wait_for_ready=True))
 
     def close(self) -> None:
         self._cloud.close()
@@ -101,7 +101,7 @@ def servers(lab: Lab, folder: Path, *options: str) -> Iterator[Servers]:
         yield made
         made.close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(50) == 0, (folder / "log").read_text()
+        assert process.wait(120) == 0, (folder / "log").read_text()
     finally:
         process.kill()
         process.wait()

@@ -474,7 +474,7 @@ def test_the_pods_of_a_group_share_its_claim_until_the_group_is_gone(manifests: 
             await on.client.delete(DEPLOYMENTS, "group-1", namespace)
             await on.running(namespace, 2)
             await until(lambda: len(claim_files(on, "n")) == 1)
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(120):
                 while len(left := await claims(on, namespace)) > 1:
                     await asyncio.sleep(0.01)
             assert left[0]["status"]["reservedFor"][0]["name"] == "group-2"

@@ -87,7 +87,7 @@ async def with_karpenter(*, controller: bool = True) -> AsyncIterator[tuple[Stag
 
 async def served(on: Stage) -> None:
     """Until the new kinds are."""
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(120):
         while True:
             with suppress(StatusError):
                 await on.client.list(NODE_CLAIMS)
@@ -99,7 +99,7 @@ async def until(provider: Karpenter, true: Callable[[Sequence[Standing]], bool])
     """What the provider has, as soon as something is true of it."""
     found: Sequence[Standing] = ()
     try:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(120):
             while not true(found := await provider.standing()):
                 await asyncio.sleep(0.01)
     except TimeoutError:
@@ -186,7 +186,7 @@ async def test_a_machine_from_order_to_end() -> None:
         assert one.node == "ip-g5-1"
         node = await on.client.get(NODES, "ip-g5-1")
         assert node["metadata"]["annotations"]["karpenter.sh/requested-dra-drivers"] == "gpu.nvidia.com"
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(120):
             while not [s for s in (await on.client.list(SLICES)).items if s["spec"].get("nodeName") == "ip-g5-1"]:
                 await asyncio.sleep(0.01)
         # Another autoscaler process, which remembers nothing, finds it.

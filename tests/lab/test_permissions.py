@@ -63,7 +63,7 @@ def here() -> Iterator[Here]:
 def test_what_a_component_may_do_is_all_that_it_needs(here: Here, name: str, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         account = await here.account(name)
-        async with asyncio.timeout(55):
+        async with asyncio.timeout(240):
             await PLAYS[name].play(here, account)
 
     asyncio.run(run())

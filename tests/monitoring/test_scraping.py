@@ -23,7 +23,7 @@ from allotment.exporter.dashboards import DASHBOARDS
 from tests.monitoring.programs import program
 from tests.monitoring.test_dashboards import ALERTS
 
-SECONDS = 40.0
+SECONDS = 200.0
 #: Panels of what is wrong, or of what this cluster has not, have nothing to show.
 NOTHING = ("allotment_tainted_devices", 'state!="usable"', 'generation="old"', "allotment_series_dropped", "[1d:1m]")
 WORK = """
@@ -85,7 +85,7 @@ def running(command: list[str], log: Path, says: str) -> Iterator[str]:
         yield lines[0].partition(says)[2]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(15)
+        process.wait(120)
 
 
 def component(name: str, *words: str, kubeconfig: Path) -> list[str]:
@@ -125,7 +125,7 @@ def test_every_panel_that_should_shows_something(tmp_path: Path) -> None:
             url = stack.enter_context(running(command, tmp_path / f"{name}.log", "metrics: http://"))
             targets[name] = url.partition("/")[0]
         (tmp_path / "prometheus.json").write_text(configuration(targets))
-        port = _free_port()
+        port = stack.enter_context(_port())
         command = [
             prometheus, f"--config.file={tmp_path}/prometheus.json", f"--storage.tsdb.path={tmp_path}/data",
             f"--web.listen-address=127.0.0.1:{port}",
@@ -153,8 +153,10 @@ def _empty(asked: Prometheus) -> list[str]:
     return [text for text in shown if not asked.values(text)]
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+@contextmanager
+def _port() -> Iterator[int]:
+    """One to listen at; nobody else is given it meanwhile."""
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]

@@ -45,7 +45,7 @@ def wanted(name: str) -> str:
     return found
 
 
-def run(helm: str, *arguments: str | Path, timeout: float = 60) -> str:
+def run(helm: str, *arguments: str | Path, timeout: float = 240) -> str:
     """What it printed. Raises Failed."""
     with tempfile.TemporaryDirectory() as home:  # nobody's repositories, plugins and caches
         environment = {"PATH": os.environ["PATH"], "HOME": home}

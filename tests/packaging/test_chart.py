@@ -171,7 +171,7 @@ def ready(script: list[str], code: int) -> subprocess.CompletedProcess[str]:
     with HTTPServer(("127.8.0.81", 8081), Handler) as server:
         Thread(target=server.handle_request).start()
         words = [sys.executable, *script[1:3], "127.8.0.81"]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=240)
 
 
 def test_helm_test_asks_each_component_whether_it_is_ready(helm: str) -> None:

@@ -52,7 +52,7 @@ def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
     simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-10de.present=true")
     simulated.run("kubectl", "label", "node", "--all", "feature.node.kubernetes.io/pci-1002.present=true")
     before = simulated.objects()
-    release = ("allotment", CHART, "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    release = ("allotment", CHART, "-n", NAMESPACE, "--wait", "--timeout", "200s")
     told = simulated.run("helm", "install", *release, *only(*PIECES), *settings(**{"reader.create": True}))
     assert "STATUS: deployed" in told
     assert "--controllers=*,-resourceclaim-controller" in told
@@ -66,7 +66,7 @@ def test_all_of_it_comes_and_goes(simulated: Cluster) -> None:
     assert simulated.run(*secret) == made, "an upgrade keeps the certificate"
     names = simulated.run("kubectl", "-n", NAMESPACE, "get", "deployments", "-o", "name").split()
     assert names == ["deployment.apps/allotment-exporter", "deployment.apps/allotment-scheduler"]
-    simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    simulated.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
     wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
     simulated.run("kubectl", "delete", "namespace", NAMESPACE, "--wait=false")
 
@@ -89,7 +89,7 @@ def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
         "certificate.cert-manager.io/whole-allotment-metrics-tls",
     ]  # fmt: skip
     assert "REVISION: 2" in simulated.run("helm", "upgrade", *release)
-    simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "40s")
+    simulated.run("helm", "uninstall", "whole", "-n", "whole", "--wait", "--timeout", "200s")
     wait_until(lambda: simulated.objects() <= before, f"there is still {simulated.objects() - before}")
 
 
@@ -109,7 +109,7 @@ def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
         yield here
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(120)
         output.close()
 
 
@@ -118,7 +118,7 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
     running = ("annotator", "exporter", "scheduler")
     living.run("helm", "install", "allotment", CHART, "-n", NAMESPACE, *only(*running))
     for name in running:
-        living.run("kubectl", "-n", NAMESPACE, "rollout", "status", f"deployment/allotment-{name}", "--timeout=50s")
+        living.run("kubectl", "-n", NAMESPACE, "rollout", "status", f"deployment/allotment-{name}", "--timeout=200s")
 
     holder = "jsonpath={.spec.holderIdentity}"
     for name in ("annotator", "scheduler"):
@@ -131,7 +131,7 @@ def test_its_pods_run_our_program_as_their_own_account(living: Cluster) -> None:
     assert "nobody-has-this" in living.run(*events)
 
     scraped(living, "exporter", wanted="allotment_device")
-    living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "40s")
+    living.run("helm", "uninstall", "allotment", "-n", NAMESPACE, "--wait", "--timeout", "200s")
     living.run("kubectl", "delete", "pod", "waits", "--force")
     living.run("kubectl", "delete", "resourceclaim", "waits")
     wait_until(lambda: living.objects() <= before, f"there is still {living.objects() - before}")
@@ -166,7 +166,7 @@ def scraped(living: Cluster, name: str, wanted: str) -> None:
     with forwarded(living, f"deployment/allotment-{name}", 8443) as port:
         for token, code in ((nobody, 403), (somebody, 200)):
             # Its name is checked as Prometheus checks it, though the way there is a forwarded port.
-            plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+            plain = socket.create_connection(("127.0.0.1", port), timeout=120)
             secure = context.wrap_socket(plain, server_hostname=f"allotment-{name}.{NAMESPACE}.svc")
             connection = HTTPSConnection("127.0.0.1", port)
             connection.sock = secure

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr or done.stdout
     return done.stdout
 

@@ -25,7 +25,7 @@ def zipapp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     release = f"{sys.version_info.major}.{sys.version_info.minor}"
     environment = {**os.environ, "PYTHON": sys.executable, "RELEASES": release}
     done = subprocess.run(
-        [ROOT / "scripts" / "zipapp", file], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [ROOT / "scripts" / "zipapp", file], env=environment, capture_output=True, text=True, check=False, timeout=280
     )
     if done.returncode and "No matching distribution" in done.stderr:
         pytest.skip(f"what it needs cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
@@ -44,7 +44,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(python: Path, *words: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [python, *words], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
-        timeout=60, cwd=home,
+        timeout=240, cwd=home,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ where the plan has them. And what is called impossible is asked of every type in
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from collections import Counter
@@ -42,6 +41,7 @@ from tests.storm.scheduled import (
     there,
     values_of,
 )
+from tests.unit.cluster import idle
 
 #: Unserved for other reasons than that no type can.
 _NOT_IMPOSSIBLE: Final = frozenset(
@@ -58,7 +58,7 @@ def attempt(given: Scenario, *, alone: bool = False) -> Counter[str]:
     cluster = there(given)
     made = planned(given, cluster)
     _check(made, given, cluster)
-    left = asyncio.run(left_unbound(made, given, cluster, nominated=True))
+    left = idle.run(left_unbound(made, given, cluster, nominated=True))
     if left:
         raise Unsound(f"not bound: {left}")
     told = Counter({"pods": len(named_by_plan(given)), "machines": len(made.machines)})
@@ -69,7 +69,7 @@ def attempt(given: Scenario, *, alone: bool = False) -> Counter[str]:
         if unserved.code not in _NOT_IMPOSSIBLE:
             _really_impossible(unserved.pod, given)
     if alone:
-        left = asyncio.run(left_unbound(made, given, cluster, nominated=False))
+        left = idle.run(left_unbound(made, given, cluster, nominated=False))
         told["alone: scenarios with every planned pod bound"] += not left
         told["alone: planned pods not bound"] += len(left)
     return told

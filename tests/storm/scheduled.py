@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -167,10 +166,11 @@ async def left_unbound(made: Plan, given: Scenario, cluster: Cluster, *, nominat
     places = {names[seat.pod.name]: seat.node for seat in seats if seat.pod.name in names}
     objects = objects_of(made, given, cluster, places if nominated else {}, reserved=nominated)
     async with world(*objects, features=FEATURES) as running:
-        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         quiet_since, bound = began, 0
         while not places.keys() <= dict(running.client.bound).keys():
-            now = time.monotonic()
+            now = loop.time()
             if len(running.client.bound) != bound:
                 quiet_since, bound = now, len(running.client.bound)
             if now - quiet_since > (_QUIET_SECONDS if bound or _told(running) else _PATIENCE_SECONDS):

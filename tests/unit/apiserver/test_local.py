@@ -158,7 +158,7 @@ def test_a_program_that_dies_with_the_store_waits_for_no_disk(monkeypatch: pytes
             await asyncio.get_running_loop().create_future()
 
         monkeypatch.setattr(served.store, "durable", never)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             await program.create(CONFIG_MAPS, config_map("a"), "shop")
             watch = program.watch(CONFIG_MAPS, "shop", revision=revision)
             assert (await anext(watch)).object["metadata"]["name"] == "a"

@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[3] / "src"
 def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=30, check=False, **options
+        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=240, check=False, **options
     )
 
 
@@ -97,7 +97,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SRC)},
-        timeout=30,
+        timeout=240,
         check=False,
     )
     assert done.stdout == "apiVersion: resource.k8s.io/v1\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
@@ -20,6 +19,8 @@ from allotment.model.generated import POD_CLAIM_NAME
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import Tree, to_tree
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.exporter.clusters import FEATURES, claim, fleet, pod, template
 from tests.unit.exporter.exposition import values_of
@@ -43,7 +44,7 @@ def put(client: MemoryClient, *values: Object) -> None:
 
 @asynccontextmanager
 async def exporting(client: MemoryClient, **options: Any) -> AsyncIterator[Exporter]:
-    clock, random = Clock(), Random(1)
+    clock, random = IdleClock(), Random(1)
 
     def client_for(name: str, manager: str = "") -> Client:
         return client
@@ -84,7 +85,7 @@ def test_values_follow_the_cluster() -> None:
             assert value(one, "allotment_exporter_builds_total") == builds, "nothing has changed"
             assert abs((value(one, "allotment_exporter_last_contact_timestamp_seconds") or 0) - _now()) < 60
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_a_wait_is_counted_once_and_none_from_before() -> None:
@@ -102,7 +103,7 @@ def test_a_wait_is_counted_once_and_none_from_before() -> None:
             assert value(one, "allotment_claim_allocation_seconds", "gpu.nvidia.com", "user") == 1
             assert value(one, "allotment_claim_allocation_seconds", "gpu.nvidia.com", "template") == 1
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def test_what_cannot_be_read_is_left_out() -> None:
@@ -116,8 +117,8 @@ def test_what_cannot_be_read_is_left_out() -> None:
             await until(lambda: value(one, "allotment_claims", "ml", "allocated") == 1)
             assert value(one, "allotment_claims", "ml", "pending") == 0
 
-    asyncio.run(story())
+    idle.run(story())
 
 
 def _now() -> float:
-    return Clock().moment().timestamp()
+    return IdleClock().moment().timestamp()

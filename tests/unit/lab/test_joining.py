@@ -17,7 +17,7 @@ from tests.waiting import until
 
 def in_lab(test: Callable[[Plane], Awaitable[None]], *without: str) -> None:
     async def story() -> None:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(240):
             async with running(Settings(fleet=(), tls=False, speed=50.0, without=frozenset(without))) as plane:
                 await test(plane)
 

@@ -10,6 +10,7 @@ import pytest
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.lab import overview
 from allotment.lab.overview import Overview, shown
+from tests.unit.cluster import idle
 
 
 def put(store: SqliteStore, bucket: str, name: str, **tree: Any) -> None:
@@ -52,4 +53,4 @@ def test_changes_are_shown_together_and_nothing_else(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0.05)
         assert [line.homeless for line in lines] == [0, 10]
 
-    asyncio.run(test())
+    idle.run(test())

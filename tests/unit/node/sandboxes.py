@@ -31,7 +31,7 @@ class Log:
 
     async def until(self, text: str) -> None:
         """Wait until it printed that."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while text not in self.text:
                 self._more.clear()
                 await self._more.wait()

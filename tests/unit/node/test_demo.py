@@ -85,4 +85,4 @@ def test_a_container_has_ended_when_it_let_go_of_its_gpu(
             await waiting
             await asking
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), 55))

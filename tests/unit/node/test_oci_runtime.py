@@ -69,7 +69,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Callable[[O
 
     async def whole(story: Callable[[OciRuntime], Awaitable[None]]) -> None:
         runtime = _runtime(_WAYS[way], tmp_path)
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(240):
             try:
                 await story(runtime)
             finally:

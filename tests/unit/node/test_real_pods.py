@@ -56,7 +56,7 @@ def test_volumes_variables_probes_and_the_end(tmp_path: Path) -> None:
         finally:
             await runtime.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 30))
+    asyncio.run(asyncio.wait_for(whole(), 240))
 
 
 def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) -> None:
@@ -72,4 +72,4 @@ def test_a_real_program_has_the_machines_time_to_answer_a_probe(tmp_path: Path) 
         finally:
             await runtime.close()
 
-    asyncio.run(asyncio.wait_for(whole(), 30))
+    asyncio.run(asyncio.wait_for(whole(), 240))

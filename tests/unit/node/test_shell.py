@@ -26,7 +26,7 @@ class Ran(NamedTuple):
     err: str
 
 
-def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds: float = 5) -> Ran:
+def ran(*words: str, given: bytes = b"", devices: tuple[Seen, ...] = (), seconds: float = 55) -> Ran:
     out, err, rest = bytearray(), bytearray(), [given]
 
     async def to_out(data: bytes) -> None:

@@ -199,7 +199,10 @@ def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) ->
     asyncio.run(story())
 
 
-def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
+def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An open stream does not hold up the end.
+    monkeypatch.setattr("allotment.plugin.server._GRACE_SECONDS", 3600.0)
+
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         driver.news = asyncio.Queue()
@@ -220,9 +223,6 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path) -> None:
                 assert stream is not None
                 driver.news.put_nowait(news[0])
                 assert await anext(stream) == news[0]
-                began = asyncio.get_running_loop().time()
-        # An open stream does not hold up the end.
-        assert asyncio.get_running_loop().time() - began < 3
         assert driver.watchers == 0
 
     asyncio.run(story())

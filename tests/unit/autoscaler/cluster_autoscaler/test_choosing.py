@@ -19,7 +19,6 @@ from allotment.autoscaler.cluster_autoscaler.growing import Growths
 from allotment.autoscaler.cluster_autoscaler.judging import Growth, Judged, best, judge, uid_of
 from allotment.autoscaler.cluster_autoscaler.judging import judged as judged_all
 from allotment.cluster.caches import Caches
-from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.externalgrpc import failures
 from allotment.externalgrpc.expander import Option
@@ -29,6 +28,8 @@ from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.consolidating.rehousing import House
 from allotment.tools.plan.limits import Limits
+from tests.unit.cluster import idle
+from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 
 FEATURES = Features(kube="1.36")
@@ -287,7 +288,7 @@ async def asked(
     client = MemoryClient()
     for resource, tree in objects:
         await client.create(resource, tree, tree["metadata"].get("namespace", ""))
-    caches = Caches(client, clock=Clock(), random=Random(1))
+    caches = Caches(client, clock=IdleClock(), random=Random(1))
     chooser = Cheapest(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **more)
     running = asyncio.create_task(caches.run())
     try:
@@ -315,7 +316,7 @@ def test_the_cheapest_that_serves_the_claims(caplog: pytest.LogCaptureFixture) -
     pods = [pod(f"p{n}", claim="big") for n in range(2)]
     with caplog.at_level(logging.INFO):
         # A T4 costs less than an L4, and an L4 less than an A10G; a T4 has too little memory.
-        assert list(asyncio.run(asked(*options_for(pods, G4DN, G5, G6), objects(*pods)))) == [G6.id]
+        assert list(idle.run(asked(*options_for(pods, G4DN, G5, G6), objects(*pods)))) == [G6.id]
     assert f"{G6.id}: 2 nodes serve 2 of 2 pods for 1.6096 USD/h, 0.8048 for each pod - chosen" in caplog.text
     assert f"{G4DN.id}: 2 nodes serve 0 of 2 pods" in caplog.text
 
@@ -324,15 +325,15 @@ def test_pods_that_only_the_autoscaler_knows_are_served_too() -> None:
     made_up = pod("capacity-buffer-0")
     del made_up["metadata"]["uid"]
     assert uid_of(made_up) == "pod:default/capacity-buffer-0"
-    assert list(asyncio.run(asked(*options_for([made_up], M6I, G5), objects()))) == [M6I.id]
+    assert list(idle.run(asked(*options_for([made_up], M6I, G5), objects()))) == [M6I.id]
 
 
 def test_no_time_keeps_all_options() -> None:
     options, nodes = options_for([pod("p", claim="big")], G4DN, G5)
     with pytest.raises(failures.Unavailable, match="not been read"):
-        asyncio.run(asked(options, nodes, objects(), seconds=0.0))
+        idle.run(asked(options, nodes, objects(), seconds=0.0))
 
 
 def test_an_option_without_a_node_cannot_be_told() -> None:
     options, _ = options_for([pod("p", claim="big")], G4DN, G5)
-    assert list(asyncio.run(asked(options, {}, objects(pod("p", claim="big"))))) == [G4DN.id, G5.id]
+    assert list(idle.run(asked(options, {}, objects(pod("p", claim="big"))))) == [G4DN.id, G5.id]

@@ -150,7 +150,7 @@ def _alive(group: int) -> bool:
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 40
+    end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end, what
         time.sleep(0.02)

@@ -144,9 +144,9 @@ def test_an_hour_of_turns_takes_no_time() -> None:
     for program in "abc":
         model.enter(program, program)
         model.launch(program, 10**9 * SECOND, 32)
-    began = time.perf_counter()
+    began = time.process_time()
     assert model.advance(3600 * SECOND) == []
-    assert time.perf_counter() - began < 5, "a turn at a time it would be a minute"
+    assert time.process_time() - began < 5, "a turn at a time it would be a minute"
     assert model.now == 3600 * SECOND
 
 
