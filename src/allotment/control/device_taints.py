@@ -24,6 +24,8 @@ from allotment.model.trees import Tree
 _COMPONENT: Final = "device-taint-eviction-controller"
 _CONDITION: Final = "EvictionInProgress"
 _RULE_SECONDS: Final = 10.0
+#: When a pod has to go is looked at again after so long: clocks are put right, and machines sleep.
+_LOOK_SECONDS: Final = 60.0
 
 Device = tuple[str, str, str]
 
@@ -200,7 +202,8 @@ class _DeviceTaints:
         matching = [t for t in tolerations if t.get("effect") == "NoExecute" and _tolerates(t, taint)]
         if any(t.get("tolerationSeconds") is None for t in matching):
             return None
-        return self._clock.left(added, min((max(0, t["tolerationSeconds"]) for t in matching), default=0))
+        seconds = min((max(0, t["tolerationSeconds"]) for t in matching), default=0)
+        return min(self._clock.left(added, seconds), seconds)  # who gave it a time may have a clock that is ahead
 
     async def _sync_pod(self, key: _Pod) -> float | None:
         pod = self._pods.item(key.namespace, key.name)
@@ -219,7 +222,7 @@ class _DeviceTaints:
             if rule.uid in eviction.rules:
                 self._statuses.add(rule.name)
         if eviction.left > 0:
-            return eviction.left
+            return min(eviction.left, _LOOK_SECONDS)
         with self._observing.work("evict", key.uid) as work:
             work.attributes["pod"] = str(key)
             await self._evict(pod, key)
@@ -255,7 +258,7 @@ class _DeviceTaints:
             if _effect(rule) == "None":
                 return None  # told once
             left = self._clock.left(old["lastTransitionTime"], _RULE_SECONDS)
-            if left > 0:
+            if 0 < left <= _RULE_SECONDS:  # more: the clock was ahead when that was written
                 return left
         status, reason, message = self._told(rule)
         new = {

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
 from allotment.control.device_taints import device_taints
@@ -143,5 +147,57 @@ def test_other_effects_evict_nobody() -> None:
             await here.until(lambda: told(here)[1] == "OtherEffect")
             assert told(here)[2] == "Eviction only happens for the NoExecute effect."
             assert here.names(PODS) == ["a"]
+
+    idle.run(story())
+
+
+@pytest.fixture
+def leap(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
+    """By how much the wall's clock was set forward, or back; the time that goes by knows nothing of it."""
+    leaps: list[timedelta] = []
+    moment = IdleClock.moment
+    monkeypatch.setattr(IdleClock, "moment", lambda clock: moment(clock) + sum(leaps, timedelta()))
+    return leaps
+
+
+def test_a_taint_of_a_clock_that_is_ahead_counts_at_once(leap: list[timedelta]) -> None:
+    async def story() -> None:
+        async with world(TAINTS) as here:
+            running(here, "a")
+            ahead = rule()
+            leap.append(timedelta(hours=-1))
+            here.put(TAINT_RULES, ahead)
+            await here.until(lambda: here.names(PODS) == [])
+
+    idle.run(story())
+
+
+def test_a_rule_tells_on_though_the_clock_was_set_back(leap: list[timedelta]) -> None:
+    async def story() -> None:
+        async with world(TAINTS) as here:
+            running(here, "a", "gpu-0", tolerated(300))
+            here.put(TAINT_RULES, rule())
+            await here.until(lambda: told(here)[1] == "PodsPendingEviction")
+            leap.append(timedelta(days=-1))
+            running(here, "b", "gpu-0", tolerated())
+            here.remove(PODS, "a")
+            await here.until(lambda: told(here)[1] == "NotStarted")
+
+    idle.run(story())
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_clock_that_is_put_right_is_heard_of_in_time(leap: list[timedelta], back: bool) -> None:
+    async def story() -> None:
+        async with world(TAINTS) as here:
+            now = rule()
+            if back:  # it was behind by a year when the taint came
+                leap.append(timedelta(days=-365))
+            running(here, "a", "gpu-0", tolerated(3000))
+            here.put(TAINT_RULES, now)
+            await asyncio.sleep(100)
+            leap.append(timedelta(days=365) if back else timedelta(seconds=3000))
+            await asyncio.sleep(3000 if back else 100)
+            assert here.names(PODS) == []
 
     idle.run(story())
