@@ -56,7 +56,7 @@ PROMISED = (
 SILENT = {
     "claim-missing", "extended-resource-missing", "group-missing",  # nothing of a like name is there
     "claim-not-owned",  # the claim is to be deleted, nothing written
-    "all-pool-invalid", "claim-on-other-node", "driver-missing", "pool-invalid", "pool-superseded",  # not the
+    "all-pool-invalid", "driver-missing", "pool-invalid", "pool-superseded",  # not the
     "node-selector-unusable", "without-slices",  # manifests'
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -243,7 +245,8 @@ class Teller:
         told = self._diagnosed(pod, verdict, lacking, way) if lacking is not None else []
         away = [self._elsewhere(claim) for claim in verdict.elsewhere]
         if away and not told:
-            told = messages.of_diagnosis(str(pod.key), told_of("claim-on-other-node", away.pop(0)))
+            way = exclusion.way_in(pod, others, self._has_all(verdict))
+            told = messages.of_diagnosis(str(pod.key), _toward(told_of("claim-on-other-node", away.pop(0)), way))
         elif not told:
             told = self._unserved(pod, others) or exclusion.reasons_of(pod, others, self._has_devices(verdict))
         if way is not None:  # which is told with what it lacks elsewhere
@@ -259,6 +262,15 @@ class Teller:
             return lambda machine: True
         fits = self._attempts.devices.of(verdict.pending).fits
         return lambda machine: bool(fits >> machine.place & 1)
+
+    def _has_all(self, verdict: Verdict) -> Callable[[Machine], bool]:
+        """Whether the pod's claims that are allocated reach a node, and the others fit on it."""
+        keys = (ObjectKey(*name.split("/", 1)) for name in verdict.elsewhere)
+        claims = [self._attempts.ledger.known.get(key) for key in keys]
+        fits = self._has_devices(verdict)
+        return lambda machine: (
+            fits(machine) and all(claim is not None and claim.reaches(machine.facts) for claim in claims)
+        )
 
     def _unserved(self, pod: WaitingPod, refused: list[tuple[Machine, Refusal]]) -> list[str]:
         """An extended resource that is nowhere; where some nodes stand open to the pod, but for that."""
@@ -324,6 +336,12 @@ def condition_patch(pod: Tree, reason: str, message: str, now: str) -> Tree:
     if generation:
         condition["observedGeneration"] = generation
     return {"conditions": [condition]}
+
+
+def _toward(reasons: Diagnosis, way: NodeReason | None) -> Diagnosis:
+    """Reasons that hold on every node, with a way to one where they do not."""
+    changes = way.refused.changes if way is not None else ()
+    return replace(reasons, headline=replace(reasons.headline, changes=changes))
 
 
 def _for(told: list[str], names: Mapping[str, str]) -> list[str]:

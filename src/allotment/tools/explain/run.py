@@ -40,7 +40,7 @@ from allotment.tools.explain.nodes import KnownNode, excluded, kept_off, known_n
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
 from allotment.tools.explain.replicas import with_replicas
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
-from allotment.tools.explain.rewording import by_origin, not_eligible, owner_of, template_of, with_excluded
+from allotment.tools.explain.rewording import by_origin, easiest, not_eligible, owner_of, template_of, with_excluded
 from allotment.tools.explain.waiting import noted
 from allotment.tools.sentences import some
 from allotment.tools.strays import left_out
@@ -147,7 +147,8 @@ class _Run:
         for claim in ask.before:
             eligible, told_ = self._where_allocated(claim, eligible)
             if told_ is not None:
-                return Answer(kind="Pod", name=name, outcome="refused", reasons=told_, owner=owner)
+                reasons = self._toward(ask, told_, pod, owner, out)
+                return Answer(kind="Pod", name=name, outcome="refused", reasons=reasons, owner=owner)
         return self._place("Pod", name, owner, ask, eligible, out, pod)
 
     def claim_alone(self, key: ObjectKey) -> Answer:
@@ -358,6 +359,21 @@ class _Run:
         way = let_in(pod, self.nodes[node], template_of(pod, owner), bool(served_node(pod)))
         stays = [name for name in eligible if not why_excluded(way.pod, self.nodes[name])]
         return () if self._stops(ask, stays) else way.changes
+
+    def _toward(self, ask: Ask, reasons: Diagnosis, pod: Pod, owner: str, out: Iterable[str]) -> Diagnosis:
+        """With the easiest way of the pod to where its allocated claims can be used, if all others fit there, too."""
+        there, pending = list(out), tuple(ask.pending)
+        for claim in ask.before:
+            there, _ = self._where_allocated(claim, there)
+        rows = [
+            NodeReason((node,), Refused("node-not-eligible", "", node, changes=self._way_in(pod, owner, ask, [], node)))
+            for node in there[:_WITH_CHANGE]
+            if not pending or self._placed(pending, self.inventory.places_of([node])) is not None
+        ]
+        way = easiest(rows)
+        if way is None:
+            return reasons
+        return replace(reasons, headline=replace(reasons.headline, changes=way.refused.changes))
 
     def _commit(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod | None, ask: Ask) -> ResourceClaim:
         """Book what a claim got; a claim tried alone holds nothing, since nobody would allocate it."""
