@@ -18,28 +18,28 @@ BOUNDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3
 
 
 class Latencies:
-    """Waits by class and origin. ``since``: allocations from before are somebody else's; empty counts all.
+    """Waits by class and origin."""
 
-    A counter that begins with what was there already would look, in a rate, like a burst of allocations.
-    """
-
-    def __init__(self, since: str = "") -> None:
-        self._since = datetime.fromisoformat(since) if since else None
+    def __init__(self) -> None:
         self._counts: dict[tuple[str, str], list[int]] = {}
         self._sums: dict[tuple[str, str], float] = {}
         self._seen: set[str] = set()
 
-    def see(self, claim: ResourceClaim) -> None:
-        """Count a claim, if it has devices and was not counted before."""
+    def see(self, claim: ResourceClaim, before: bool = False) -> None:
+        """Count a claim, if it has devices and was not counted before.
+
+        ``before``: what was there when somebody began to look is passed over. A counter that begins with it would look,
+        in a rate, like a burst of allocations.
+        """
         allocation, its = claim.status.allocation, claim.metadata
         if allocation is None or not allocation.allocation_timestamp or not its.creation_timestamp:
             return
         if its.uid in self._seen:
             return
         self._seen.add(its.uid)
-        at = datetime.fromisoformat(allocation.allocation_timestamp)
-        if self._since is not None and at < self._since:
+        if before:
             return
+        at = datetime.fromisoformat(allocation.allocation_timestamp)
         waited = max((at - datetime.fromisoformat(its.creation_timestamp)).total_seconds(), 0.0)
         labels = class_of(claim), "template" if POD_CLAIM_NAME in its.annotations else "user"
         counts = self._counts.setdefault(labels, [0] * (len(BOUNDS) + 1))

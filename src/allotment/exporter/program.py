@@ -102,13 +102,14 @@ class _Following:
         self._served = served
         self._state = State(options.features)
         self._causes = Causes()
-        self._latencies = Latencies(since=context.clock.now())
+        self._latencies = Latencies()
         prices = Prices(options.catalog)
         self._measured = Measured(self._state, prices, self._latencies, per_claim=options.per_claim, most=options.most)
         self._kinds: list[tuple[Cache[Any], type[Object]]] = [
             (context.caches.trees(resource), kind) for resource, kind in OF_DEVICES
         ]
         self._changed: dict[tuple[type[Object], ObjectKey], Item[Any] | None] = {}
+        self._begun = False
         self._looked = -1
         self._state_in_use = asyncio.Lock()
         self._news, self._asked = asyncio.Event(), asyncio.Event()
@@ -163,6 +164,7 @@ class _Following:
         began = time.perf_counter()
         for (kind, key), item in changed.items():
             self._take(kind, key, item)
+        self._begun = True
         causes = self._causes.of(self._state.waiting.values())
         return self._measured.families(causes), time.perf_counter() - began
 
@@ -176,7 +178,7 @@ class _Following:
             return
         self._state.put(value)
         if isinstance(value, ResourceClaim):
-            self._latencies.see(value)
+            self._latencies.see(value, before=not self._begun)
 
     def _forget(self, kind: type[Object], key: ObjectKey) -> None:
         if kind is ResourceClaim and (claim := self._state.claims.get(key)) is not None:

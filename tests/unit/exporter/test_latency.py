@@ -1,0 +1,26 @@
+"""How long claims waited: whoever counts need not know what time it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cluster import idle
+from tests.unit.cluster.memory import MemoryClient
+from tests.unit.exporter.clusters import claim, fleet
+from tests.unit.exporter.test_program import exporting, put, value
+from tests.waiting import until
+
+
+@pytest.mark.parametrize("theirs", ["2026-05-31T23:00:00Z", "2026-06-01T01:00:00Z"])
+def test_the_schedulers_clock_may_be_an_hour_off(theirs: str) -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        put(client, *fleet("a=4xt4"), claim("before", "gpu-0", allocated=theirs))
+        async with exporting(client) as one:
+            await until(lambda: value(one, "allotment_claims", "ml", "allocated") == 1)
+            assert value(one, "allotment_claim_allocation_seconds", "gpu.nvidia.com", "user") is None
+            put(client, claim("after", "gpu-1", allocated=theirs))
+            await until(lambda: value(one, "allotment_claims", "ml", "allocated") == 2)
+            assert value(one, "allotment_claim_allocation_seconds", "gpu.nvidia.com", "user") == 1
+
+    idle.run(story())
