@@ -54,7 +54,7 @@ _CLUSTER: Final = (
     f"{_RESOURCE}/resourceslices", f"{_RESOURCE}/deviceclasses", "/apis/resource.k8s.io/v1beta2/devicetaintrules",
     "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses",
 )  # fmt: skip
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 30.0
 #: Who is served first of several is drawn by lot, by Kubernetes' own programs as by ours; so what a later step is about
 #: may have come to another.
 _MOST_TRIES: Final = 3

@@ -20,6 +20,7 @@ from allotment.apiserver.exchange import Answer, Request, Upgrade
 from allotment.model.trees import Tree
 from tests.waiting import wait_until
 
+PATIENCE = 300.0
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: What a program that cannot follow a kind, or read an answer, writes in its log.
 COMPLAINTS = ("Failed to watch", "failed to list", "unable to decode", "Failed to decode", "no kind", "panic", "fatal")
@@ -125,7 +126,7 @@ def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply(TEMPLATE)
     lab.apply(POD % "train")
-    (pod,) = lab.wait("pod/train")
+    (pod,) = lab.wait("pod/train", timeout=PATIENCE)
     (named,) = pod["status"]["resourceClaimStatuses"]
     claim = lab.get("resourceclaim", named["resourceClaimName"])
     assert claim["metadata"]["annotations"]["resource.kubernetes.io/pod-claim-name"] == "gpu"
@@ -144,7 +145,7 @@ def test_a_pod_gets_its_claim_from_the_real_scheduler(cluster: Cluster) -> None:
 def test_a_deployment_comes_and_goes_with_all_that_it_owns(cluster: Cluster) -> None:
     lab = cluster.lab
     lab.apply([TEMPLATE, DEPLOYMENT])
-    lab.wait("deployment/serving")
+    lab.wait("deployment/serving", timeout=PATIENCE)
     owned = {tree["metadata"]["name"] for tree in lab.list("pod", labels="app=serving")}
     assert len(owned) == 2
     claims = [tree for tree in lab.list("resourceclaim") if _owner(tree) in owned]
@@ -173,7 +174,7 @@ def test_the_real_scheduler_says_why_a_pod_waits(cluster: Cluster) -> None:
     def told(tree: Tree) -> bool:
         return any(condition["status"] == "False" for condition in tree["status"].get("conditions", ()))
 
-    (pod,) = lab.wait("pod/greedy", until=told)
+    (pod,) = lab.wait("pod/greedy", until=told, timeout=PATIENCE)
     (condition,) = (item for item in pod["status"]["conditions"] if item["type"] == "PodScheduled")
     assert condition["reason"] == "Unschedulable"
     assert "cannot allocate all claims" in condition["message"]
