@@ -9,6 +9,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -266,7 +267,7 @@ def test_port_forward_to_pod_and_service(kubectl: Run, namespace: str, lab: Lab)
     pod = kubectl(*ns, "get", "pods", "-l", "app=web", "-o", "name").out.split()[0]
     for target, port in ((pod, 80), ("service/web", 8080)):
         with _background(lab, *ns, "port-forward", target, f":{port}") as lines:
-            local = wait_until(lambda shown=lines: re.search(r"Forwarding from 127\.0\.0\.1:(\d+)", "".join(shown)))[1]
+            local = wait_until(partial(_local_port, lines))
             for _ in range(3):
                 with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=200) as answer:
                     assert answer.status == 200
@@ -363,6 +364,12 @@ spec:
 
 
 # --- beside the commands ---------------------------------------------------------------------------------------------
+
+
+def _local_port(lines: list[str]) -> str:
+    """Which one kubectl has chosen, once it says so."""
+    found = re.search(r"Forwarding from 127\.0\.0\.1:(\d+)", "".join(lines))
+    return found[1] if found else ""
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import socket
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -112,10 +113,12 @@ def test_a_pods_way_to_its_devices_is_a_trace(lab: Lab) -> None:
 
 
 def test_a_server_that_goes_and_comes_back_is_not_noticed_by_pods(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with Lab(fleet="dgx-a100-40gb", without=("scheduler",), data=tmp_path, port=port) as lab:
+    with ExitStack() as stack:
+        kept = stack.enter_context(socket.socket())  # so that nobody else is given the port meanwhile
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        lab = stack.enter_context(Lab(fleet="dgx-a100-40gb", without=("scheduler",), data=tmp_path, port=port))
         lab.apply(TEMPLATE)
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(Path(lab.kubeconfig).read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 import ssl
 import subprocess
@@ -96,17 +97,15 @@ def test_kinds_of_others_are_as_these_define_them(simulated: Cluster) -> None:
 @contextmanager
 def forwarded(living: Cluster, what: str, port: int) -> Iterator[int]:
     """A port of a pod, here."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        here: int = probe.getsockname()[1]
-    command = [living.kubectl, "-n", NAMESPACE, "port-forward", what, f"{here}:{port}"]
+    command = [living.kubectl, "-n", NAMESPACE, "port-forward", what, f":{port}"]
     environment = {"HOME": str(living.home), "KUBECONFIG": str(living.kubeconfig), "PATH": "/usr/bin"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.stdout
     assert output is not None
     try:
-        assert b"Forwarding" in output.readline()
-        yield here
+        found = re.search(rb"Forwarding from 127\.0\.0\.1:(\d+)", output.readline())
+        assert found is not None
+        yield int(found[1])
     finally:
         process.terminate()
         process.wait(120)

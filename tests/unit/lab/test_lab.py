@@ -16,6 +16,7 @@ import allotment
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES, PODS
 from allotment.lab.lab import NotApplied
+from tests.waiting import wait_until
 
 CLAIM = """
 apiVersion: resource.k8s.io/v1
@@ -66,6 +67,7 @@ def test_what_cannot_go_is_told_with_what_holds_it(lab: allotment.Lab) -> None:
 
 def test_what_does_not_come_is_told_with_the_reason(lab: allotment.Lab) -> None:
     lab.apply([CLAIM % ("nine", 9), POD % ("greedy", "nine")])
+    wait_until(lambda: lab.get("pod", "greedy")["status"].get("conditions"))
     with pytest.raises(TimeoutError, match=r"pod/greedy: PodScheduled: ") as told:
         lab.wait("pod/greedy", "pod/nobody", timeout=1)
     assert "pod/nobody: it does not exist" in str(told.value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -131,7 +133,7 @@ def test_a_daemon_that_does_not_obey_goes_all_the_same(a100: Machine) -> None:
 def test_only_the_daemon_itself_is_killed_whatever_a_container_wrote_into_its_folder(a100: Machine) -> None:
     pipe = a100.roots.state / "mps/claim-1-abcde/pipe"
 
-    async def stop(hardware: Hardware, pipe_of_process: str) -> int:
+    async def stop(pipe_of_process: Path, hardware: Hardware) -> int:
         process = await asyncio.create_subprocess_exec("sleep", "60")
         there = a100.roots.proc / str(process.pid)
         there.mkdir()
@@ -143,12 +145,11 @@ def test_only_the_daemon_itself_is_killed_whatever_a_container_wrote_into_its_fo
             process.terminate()  # too late for whoever was killed
         return await process.wait()
 
-    for pipe_of_process, number in ((pipe.parents[1] / "claim-2-abcde/pipe", signal.SIGTERM), (pipe, signal.SIGKILL)):
+    for named, number in ((pipe.parents[1] / "claim-2-abcde/pipe", signal.SIGTERM), (pipe, signal.SIGKILL)):
         (a100.root / "mps-stubborn").unlink(missing_ok=True)
         on(a100, lambda hardware: hardware.start_mps(DAEMON))
         (a100.root / "mps-stubborn").touch()
-        ended = on(a100, lambda hardware, of=str(pipe_of_process): stop(hardware, of), patience=0.1)
-        assert ended == -number
+        assert on(a100, partial(stop, named), patience=0.1) == -number
 
 
 def test_clients_of_any_user_can_share_memory(a100: Machine) -> None:
