@@ -145,7 +145,7 @@ CODES: Mapping[str, Code] = {
     ),
     "node-not-eligible": Code(
         "The pod itself excludes the node: nodeName, nodeSelector, node affinity or a taint of the node.",
-        "Change what the pod says of nodes, or label the nodes.",
+        "Change what the pod says of nodes; or label, untaint or uncordon a node that has the devices.",
         "node(s) didn't match Pod's node affinity/selector, or had untolerated taint",
     ),
     # The claim cannot be tried at all; the same on every node.

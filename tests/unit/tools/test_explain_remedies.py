@@ -108,3 +108,23 @@ def test_what_there_is_instead_is_named_if_nothing_is_like_it() -> None:
     explanation = told(CLASS, TEMPLATE.replace("name: one", "name: single-device"), node("a"), slice_("a", 1), pod("p"))
     assert codes(explanation) == ["template-missing"]
     assert "There is single-device" in text(explanation)
+
+
+CORDONED = """spec:
+  unschedulable: true
+  taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule, timeAdded: "2026-01-01T00:00:00Z"}]
+"""
+
+
+def test_a_node_that_a_cluster_has_cordoned_is_to_be_uncordoned() -> None:
+    """Its controller adds a taint, with the time of it, to what kubectl cordon writes."""
+    explanation = told(CLASS, TEMPLATE, node("a", CORDONED), slice_("a", 1), pod("p"))
+    (change,) = headline(explanation).changes
+    assert (change.text, change.object) == ("uncordon a", "Node a")
+    assert "a, which has the devices, is cordoned (node-not-eligible)" in text(explanation)
+
+
+def test_of_several_nodes_that_are_closed_the_one_with_the_devices_comes_first() -> None:
+    taint = "spec: {taints: [{key: gpu, effect: NoSchedule}]}\n"
+    explanation = told(CLASS, TEMPLATE, node("a", CORDONED), node("b", taint), slice_("b", 1), pod("p"))
+    assert "does not fit: b, which has the devices, has taint gpu:NoSchedule" in text(explanation)

@@ -32,7 +32,9 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
     known: dict[str, KnownNode] = {}
     for node in nodes:
         name = node.metadata.name
-        taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
+        taints = node.spec.taints
+        if node.spec.unschedulable:  # a controller may have said it by a taint already
+            taints = (*(taint for taint in taints if taint.key != UNSCHEDULABLE.key), UNSCHEDULABLE)
         labels = {HOSTNAME: name, **node.metadata.labels}
         known[name] = KnownNode(NodeFacts(name, labels), taints)
     for slice_ in slices:

@@ -33,8 +33,9 @@ def template_of(pod: Pod, owner: str) -> tuple[str, str]:
 
 def not_eligible(rows: tuple[NodeReason, ...]) -> Diagnosis:
     """The pod may go to no node."""
-    summary = "; ".join(row.refused.summary for row in rows[:3])
     way = easiest(rows)
+    first = sorted(rows, key=lambda row: row is not way)[:3]
+    summary = "; ".join(row.refused.summary for row in first)
     refused = Refused(
         code="node-not-eligible",
         summary=summary,
