@@ -200,6 +200,9 @@ class Connection:
         context = await self._credentials.context() if self._secure else True
         timeout = self._timeout if question.silence == 0 else _timeout(question.silence)
         self._not_now(question.method, self._url(question))
+        if self._proxy and not self._proxy.startswith(("http://", "https://")):  # from the environment
+            found = f"wanted an http:// or https:// proxy, found {self._proxy.partition('://')[0]}://"
+            raise Unreachable(f"{question.method} {self._url(question)}: {found}")
         began = time.monotonic()
         code = 0
         try:

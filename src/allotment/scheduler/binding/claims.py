@@ -210,6 +210,8 @@ class Claims:
             try:
                 tree = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
                 metadata = tree["metadata"]
+                if metadata.get("uid", "") != claim.uid:
+                    return True
                 if FINALIZER in (metadata.get("finalizers") or ()):
                     left = [name for name in metadata["finalizers"] if name != FINALIZER]
                     await self._client.update(CLAIMS, {**tree, "metadata": {**metadata, "finalizers": left}})

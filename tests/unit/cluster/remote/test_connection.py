@@ -411,6 +411,18 @@ def test_through_a_proxy_with_tls_from_end_to_end(
     asyncio.run(story())
 
 
+def test_a_proxy_that_is_not_spoken_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://jane:secret@127.0.0.1:1080")
+
+    async def story() -> None:
+        async with HttpClient(Target("https://cluster.example.com")) as client:
+            with pytest.raises(Unreachable, match=r"wanted an http:// or https:// proxy, found socks5://") as raised:
+                await client.get(NODES, "n1")
+            assert "secret" not in str(raised.value)
+
+    asyncio.run(story())
+
+
 def test_through_a_proxy_without_tls() -> None:
     async def story() -> None:
         serving = Server(Scripted(answer({"kind": "Node"})))
