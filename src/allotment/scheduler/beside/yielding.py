@@ -17,8 +17,9 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.item import Item
 from allotment.cluster.observing import Done, Observing
 from allotment.cluster.recorder import Recorder
-from allotment.cluster.resources import PODS
+from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree
+from allotment.scheduler.beside.contention import devices_of
 from allotment.scheduler.beside.guards import Guards
 from allotment.scheduler.ledger import KnownClaim
 
@@ -47,6 +48,8 @@ class Yielding:
         self._at_it.add(pod.uid)
         began = time.perf_counter()
         try:
+            if not await self._has(claim):
+                return
             gone = await self._delete(pod, claim, text)
         finally:
             self._at_it.discard(pod.uid)
@@ -59,6 +62,16 @@ class Yielding:
                 {"text": text},
             )
         )  # fmt: skip
+
+    async def _has(self, claim: KnownClaim) -> bool:
+        """Whether a claim has its devices still: what was missed for a while is heard of one after the other."""
+        try:
+            live = await self._client.get(CLAIMS, claim.key.name, claim.key.namespace)
+        except StatusError as error:
+            return error.code != 404
+        except Unreachable:
+            return True
+        return live["metadata"].get("uid") == claim.uid and devices_of(live) == devices_of(claim.tree)
 
     async def _delete(self, pod: Item[Tree], claim: KnownClaim, text: str) -> bool:
         for _ in range(_TRIES):

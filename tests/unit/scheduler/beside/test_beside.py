@@ -245,6 +245,31 @@ def test_a_pod_that_has_started_is_kept_and_told() -> None:
     idle.run(scenario())
 
 
+def test_a_device_that_changed_hands_while_nobody_could_look_is_no_contest() -> None:
+    """All claims are read anew, one after the other; meanwhile the old holder and the new one seem to have it."""
+
+    async def scenario() -> None:
+        mine, made = generated("p")
+        async with world(*CLUSTER, made, settle=0) as lab:
+            lab.put(*mine)
+            await lab.bound("p")
+            lab.client.silent |= {CLAIMS, PODS}
+            lab.client.break_off()
+            lab.end("p")
+            lab.put(*rival("gpu-0", "a"))  # it is read before the other
+            lab.client.forget()
+            lab.client.silent.remove(CLAIMS)  # pods are not known yet
+            lab.put(*pod("probe", "a-claim"))
+            lab.put(*claim("a-claim"))
+            await asyncio.sleep(60)
+            lab.client.silent.clear()
+            await lab.bound("probe")
+            assert lab.devices("a-claim") == ["gpu-1"]
+            assert lab.events("DeviceContested") == []
+
+    idle.run(scenario())
+
+
 def test_a_rival_that_came_while_nobody_looked_is_noticed_at_the_start() -> None:
     async def scenario() -> None:
         allocated = rival("gpu-1")[1]["status"]["allocation"]
