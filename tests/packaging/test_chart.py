@@ -332,3 +332,27 @@ def test_nodes_that_simulate_can_be_narrowed_down(helm: str) -> None:
     pod = named(template(helm, *only("driver.nvidia"), *words), "DaemonSet", "allotment-driver-nvidia")
     selector = pod["spec"]["template"]["spec"]["nodeSelector"]
     assert selector == {"allotment.dev/simulate": "nvidia", "kubernetes.io/arch": "amd64"}
+
+
+def test_names_that_read_as_numbers_are_names(helm: str) -> None:
+    """A preview is called by the commit that it shows: 12e5678 is a number to YAML."""
+    values = {
+        "fullnameOverride": "1e3", "metrics.tls.from": "secret", "metrics.tls.secretName": "456",
+        "components.exporter.serviceAccount.name": "0x1", "components.exporter.priorityClassName": "789",
+        "monitoring.prometheus.serviceAccount": "1.5", "monitoring.prometheus.namespace": "3",
+        "monitoring.dashboards.namespace": "12",
+    }  # fmt: skip
+    words = [word if word != "--set" else "--set-string" for word in settings(**values)]
+    wrong: list[str] = []
+
+    def look(value: Any, path: str) -> None:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            named = key in ("name", "namespace", "secretName", "priorityClassName", "serviceAccountName", "serverName")
+            if (named or "abels" in path.rpartition("/")[2]) and not isinstance(inner, str):
+                wrong.append(f"{path}/{key}")
+            if isinstance(inner, dict | list):
+                look(inner, f"{path}/{key}")
+
+    for tree in template(helm, *everything(), *words, release="123", namespace="12e5"):
+        look(tree, f"{tree['kind']} {tree['metadata']['name']}")
+    assert wrong == []

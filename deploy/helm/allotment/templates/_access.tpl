@@ -15,8 +15,8 @@ A dict: root, name (of the component), part (whose rules it has), settings (its 
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ include "allotment.account" . }}
-  namespace: {{ .root.Release.Namespace }}
+  name: {{ include "allotment.account" . | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
   {{- with .settings.serviceAccount.annotations }}
@@ -47,15 +47,15 @@ roleRef:
   name: {{ include "allotment.name" . }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "allotment.account" . }}
-    namespace: {{ .root.Release.Namespace }}
+    name: {{ include "allotment.account" . | quote }}
+    namespace: {{ .root.Release.Namespace | quote }}
 {{- if $rules.atHome }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   name: {{ include "allotment.name" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 rules:
@@ -65,7 +65,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ include "allotment.name" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 roleRef:
@@ -74,8 +74,8 @@ roleRef:
   name: {{ include "allotment.name" . }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "allotment.account" . }}
-    namespace: {{ .root.Release.Namespace }}
+    name: {{ include "allotment.account" . | quote }}
+    namespace: {{ .root.Release.Namespace | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -11,7 +11,7 @@ apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata:
   name: {{ .lease }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 {{- end }}
@@ -20,7 +20,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ include "allotment.name" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 spec:
@@ -32,7 +32,7 @@ spec:
     metadata:
       {{- include "allotment.metadata" . | nindent 6 }}
     spec:
-      serviceAccountName: {{ include "allotment.account" . }}
+      serviceAccountName: {{ include "allotment.account" . | quote }}
       {{- include "allotment.placement" . | nindent 6 }}
       {{- if gt (int .settings.replicas) 1 }}
       topologySpreadConstraints:
@@ -83,7 +83,7 @@ spec:
       volumes:
         - {name: tmp, emptyDir: {}}
         {{- if .root.Values.metrics.enabled }}
-        - {name: tls, secret: {secretName: {{ include "allotment.certificate" .root }}}}
+        - {name: tls, secret: {secretName: {{ include "allotment.certificate" .root | quote }}}}
         {{- end }}
         {{- with .settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}
@@ -94,7 +94,7 @@ apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: {{ include "allotment.name" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 spec:

@@ -32,7 +32,7 @@ apiVersion: apps/v1
 kind: DaemonSet
 metadata:
   name: {{ include "allotment.name" . }}
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ $root.Release.Namespace | quote }}
   labels:
     {{- include "allotment.component.labels" . | nindent 4 }}
 spec:
@@ -46,7 +46,7 @@ spec:
     metadata:
       {{- include "allotment.metadata" . | nindent 6 }}
     spec:
-      serviceAccountName: {{ include "allotment.account" . }}
+      serviceAccountName: {{ include "allotment.account" . | quote }}
       {{- include "allotment.placement" . | nindent 6 }}
       {{- if and (eq .vendor "nvidia") .privileged }}
       # Daemons of MPS serve programs of other containers.
@@ -117,7 +117,7 @@ spec:
         - {name: dev, hostPath: {path: /dev}}
         {{- end }}
         {{- if $root.Values.metrics.enabled }}
-        - {name: tls, secret: {secretName: {{ include "allotment.certificate" $root }}}}
+        - {name: tls, secret: {secretName: {{ include "allotment.certificate" $root | quote }}}}
         {{- end }}
         {{- with .settings.extraVolumes }}
         {{- toYaml . | nindent 8 }}
