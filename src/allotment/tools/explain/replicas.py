@@ -33,7 +33,7 @@ def with_replicas(diagnosis: Diagnosis, pod: Pod) -> Diagnosis:
     if first.object.startswith(f"{before}{owner.name}-"):
         whose = f"{owner.kind} {namespace}/{owner.name}"
         text = f"run fewer replicas of {whose}, or add a node: its other pods hold devices, and do not end"
-        instead = Change(text=text, node=first.node, remedy="replicas")
+        instead = Change(text=text, remedy="replicas")
     elif hash_ and re.match(rf"{re.escape(before + deployment)}-[a-z0-9]+-[a-z0-9]{{5}}-", first.object):
         instead = Change(
             text="let the Deployment end an old pod before it starts a new one, for the old ones hold the devices",

@@ -171,8 +171,8 @@ class _Trial:
         """Where to look: what the smallest change is to, or the request, or the entry of the pod."""
         assert answer.reasons is not None
         told = answer.reasons.headline
-        for change in told.changes:
-            changed = self.documents.get(change.object)
+        for change in (*told.changes, *told.otherwise):
+            changed = self.documents.get(change.object) if change.remedy != "wait" else None
             if changed is not None and change.path and changed not in self.flawed:
                 return changed, written(changed, split_path(change.path))
         views = self._claims_of(document, answer, told.claim)

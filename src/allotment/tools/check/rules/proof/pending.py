@@ -28,7 +28,8 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         reasons = one.answers[0].reasons
         assert reasons is not None
         told = reasons.headline
-        beside = bundle.world.hardware and told.code in _BESIDE_HARDWARE
+        everywhere = all(row.refused.code in _BESIDE_HARDWARE for row in reasons.nodes)
+        beside = bundle.world.hardware and told.code in _BESIDE_HARDWARE and everywhere
         # Each node is left out by a sentence of its own; that none is known to fit is said once.
         if beside and (one.document, told.code) in noted:
             continue
@@ -63,8 +64,9 @@ def _help(pending: Pending) -> Iterator[str]:
     reasons = pending.answers[0].reasons
     assert reasons is not None
     told = reasons.headline
-    # What another pod of the files holds is not to be freed.
+    # What another pod of the files holds is not waited for.
     changes = [change.text for change in told.changes if change.remedy != "wait"]
+    changes = changes or [change.text for change in told.otherwise]
     if changes:
         yield f"to make it fit: {', and '.join(changes)}"
     if told.nearest is not None:

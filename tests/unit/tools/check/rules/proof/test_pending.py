@@ -68,6 +68,27 @@ def test_it_points_at_the_smallest_change() -> None:
     assert one.help == "to make it fit: ask for 4 devices instead of 8"
 
 
+def test_what_the_devices_of_other_pods_leave_is_asked_for_where_it_is_written() -> None:
+    """Two of four GPUs are held by another pod of the files: nobody waits for that."""
+    few = template(asking(count=2), name="few")
+    many = template(asking(count=3), name="many")
+    first = pod(name="first", resourceClaims=by_template("few"))
+    second = pod(name="second", resourceClaims=by_template("many"))
+    (one,) = found(PENDING, few, many, first, second, fleet="t4-4x-pcie")
+    assert one.document.name == "many"
+    assert one.path[-1] == "count"
+    assert one.help == "to make it fit: ask for 2 devices instead of 3"
+
+
+def test_a_pod_that_may_go_to_a_machine_without_such_devices_is_no_matter_of_labels() -> None:
+    """Nothing is known of other labels, but those of the machine that it does go to do not help it."""
+    asks = template(selecting('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
+    held = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
+    (one,) = found(PENDING, asks, held, fleet="t4-4x-pcie,dgx-a100-40gb")
+    assert "keeps it off dgx-a100-40gb" in one.message
+    assert one.level is None
+
+
 def test_pods_of_a_workload_are_told_together() -> None:
     (one,) = found(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
     assert one.message.startswith("2 of 6 pods of Deployment default/app stay pending: every matching device is in use")
