@@ -34,7 +34,9 @@ async def find(socket: Path) -> Found:
     """The driver behind a socket of either kind. Raises NotFound."""
     if not is_socket(socket):
         what = "is no socket" if socket.exists() else "does not exist"
-        raise NotFound(f"{socket} {what}: wanted the driver's *-reg.sock or dra.sock")
+        others = [path.name for path in _listed(socket.parent) if is_socket(path)]
+        there = f"; there is {', '.join(others)}" if others else ""
+        raise NotFound(f"{socket} {what}: wanted the driver's *-reg.sock or dra.sock{there}")
     if not os.access(socket, os.W_OK):
         raise NotFound(f"no permission to connect to {socket}: be the user that the driver is, usually root")
     if not answers(socket):
@@ -65,6 +67,13 @@ def _registrations(socket: Path) -> Iterator[Path]:
     """The sockets by which a kubelet would find drivers, if the driver's folder is where kubelets have them."""
     for parent in socket.absolute().parents[1:3]:
         folder = parent / _FOLDER
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        for path in _listed(folder):
             if is_socket(path) and answers(path):
                 yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

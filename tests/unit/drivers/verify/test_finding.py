@@ -1,0 +1,33 @@
+"""From a socket that somebody names to the driver, or to what is there instead."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from allotment.drivers.verify.finding import NotFound, find
+
+
+def told(path: Path) -> str:
+    with pytest.raises(NotFound) as error:
+        asyncio.run(find(path))
+    return str(error.value)
+
+
+def test_of_a_socket_that_is_not_there_the_others_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A driver that is a pod has the pod's UID in its socket's name, which nobody guesses.
+    monkeypatch.chdir(tmp_path)  # addresses of sockets are short
+    Path("readme").write_text("")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("gpu.example.com-7-reg.sock")
+        said = told(Path("gpu.example.com-reg.sock"))
+    assert said.endswith("wanted the driver's *-reg.sock or dra.sock; there is gpu.example.com-7-reg.sock")
+
+
+@pytest.mark.parametrize("folder", ["", "nowhere"])
+def test_where_there_is_no_other_none_is_told(tmp_path: Path, folder: str) -> None:
+    said = told(tmp_path / folder / "gpu.example.com-reg.sock")
+    assert said.endswith("does not exist: wanted the driver's *-reg.sock or dra.sock")
