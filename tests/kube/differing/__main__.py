@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import sys
+from typing import Final
 
 from bench.kube_programs import missing, programs
 from bench.real_kube import ApiServer
@@ -19,11 +20,15 @@ from tests.kube.differing.place import cluster, place_on
 from tests.kube.differing.searching import searched, shrunk, world_of
 from tests.kube.differing.worlds.themes import THEMES
 
+_SHOWN: Final = (
+    "worlds", "pods", "bound", "same node", "same devices", "same victims", "same sentence", "known defect",
+)  # fmt: skip
+
 
 async def _run(running: ApiServer, arguments: argparse.Namespace) -> int:
     async with place_on(running) as place:
         seeds = range(arguments.seed, arguments.seed + arguments.worlds)
-        found = await searched(place, seeds, arguments.seconds, _say, arguments.theme)
+        found, themes = await searched(place, seeds, arguments.seconds, _say, arguments.theme)
         seen: set[str] = set()
         for seed, kind in ((seed, one.kind) for seed, differences in found.items() for one in differences):
             if not arguments.shrink or kind in seen:
@@ -39,6 +44,9 @@ async def _run(running: ApiServer, arguments: argparse.Namespace) -> int:
                 _say(f"  {json.dumps(tree)}")
         for what, count in place.counts.most_common():
             _say(f"{count:6d} {what}")
+        _say(f"{'theme':12}" + "".join(f"{what:>14}" for what in _SHOWN))
+        for theme, counts in themes.items():
+            _say(f"{theme:12}" + "".join(f"{counts[what]:14d}" for what in _SHOWN))
     return 1 if found else 0
 
 

@@ -20,11 +20,18 @@ from tests.kube.differing.outcome import claims_of
 _PATIENCE: Final = 30.0
 
 
+class NotRestored(Exception):
+    """The API server does not take them."""
+
+
 async def restored(client: Client, gone: Sequence[Tree], claims: Mapping[str, Tree]) -> None:
-    """Bring pods back; ``claims`` are those of before, by name. Raises TimeoutError."""
-    async with asyncio.timeout(_PATIENCE):
-        for pod in gone:
-            await _restore(client, pod, [claims[name] for name in claims_of(pod)])
+    """Bring pods back; ``claims`` are those of before, by name."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            for pod in gone:
+                await _restore(client, pod, [claims[name] for name in claims_of(pod)])
+    except TimeoutError as error:
+        raise NotRestored from error
 
 
 async def _restore(client: Client, pod: Tree, had: Sequence[Tree]) -> None:
