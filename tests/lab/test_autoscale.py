@@ -147,12 +147,12 @@ def test_a_cloud_that_fails_half_of_the_time_serves_all_in_the_end() -> None:
 
 
 def test_a_machine_whose_devices_never_come_is_given_back_and_replaced() -> None:
-    with lab("aws/g4dn.xlarge=bare", catalog="aws", registration=30.0) as cluster:
+    with lab("aws/g4dn.xlarge=bare", catalog="aws", registration=100.0) as cluster:
         cluster.apply(one_gpu())
         (pod,) = running(cluster, 1)
         assert not pod["spec"]["nodeName"].startswith("g4dn-xlarge")
         assert list(machines(cluster)) == [pod["spec"]["nodeName"]]
-        assert any("complete pools after 30 s" in text for text in told(cluster, "FailedScaleUp"))
+        assert any("complete pools after 100 s" in text for text in told(cluster, "FailedScaleUp"))
 
 
 def test_deleting_the_pods_gives_the_node_back() -> None:

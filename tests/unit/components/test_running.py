@@ -9,7 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from threading import Thread
@@ -41,6 +41,14 @@ TERMS = Terms(lease=120, renew=60.0, retry=0.1)
 def lab() -> Iterator[Lab]:
     with Lab(without=("scheduler", "controllers")) as lab:
         yield lab
+
+
+@pytest.fixture(autouse=True)
+def _nobody_leads_afterwards(lab: Lab) -> Iterator[None]:
+    """Whatever becomes of a test: its Lease would hold up the next one."""
+    yield
+    with suppress(StatusError):
+        lab.client.delete(LEASES, "allotment-test", "kube-system")
 
 
 def target(lab: Lab) -> Target:
@@ -153,7 +161,6 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
 
     asyncio.run(story())
     assert holder(lab) == "second", "what is another's is not given back"
-    lab.client.delete(LEASES, "allotment-test", "kube-system")
 
 
 def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +191,6 @@ def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pyt
 
     asyncio.run(story())
     assert known == [True]
-    lab.client.delete(LEASES, "allotment-test", "kube-system")
 
 
 def test_a_program_that_crashes_is_started_again(lab: Lab) -> None:

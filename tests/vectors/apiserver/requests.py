@@ -18,9 +18,9 @@ from tests.vectors.result import Result
 #: A member of system:masters: who asks where a row names nobody.
 ADMIN = Peer("recorder", ("system:masters",))
 #: A watch that the recorded server did not end is read until its events are there, or for so many seconds.
-PATIENCE = 2.0
+PATIENCE = 60.0
 #: How often a read is tried again that does not show what it should.
-_LOOKS = 6
+_LOOKS = 40
 #: Namespaces that a scenario uses and another made.
 NEEDED = {"40-dra-validation": "val", "50-seed-manifests": "seeds"}
 EXPIRED = "29-expired"
@@ -183,7 +183,8 @@ class _Replay:
 
         reading = asyncio.create_task(read())
         if "timeoutSeconds" not in row["request"]["path"]:
-            await asyncio.sleep(0.01)
+            for _ in range(50):  # turns, until the watch has begun
+                await asyncio.sleep(0)
             for act in acts(row):
                 await self.ask(act.method, act.path, self.known.tree(act.body))
                 await self.world.settled()
