@@ -67,8 +67,8 @@ class Node:
         """What our program prints."""
         return self.run(sys.executable, "-m", "allotment.cli.main", *words)
 
-    def until(self, what: str, true: Callable[[], Any]) -> Any:
-        """Wait until something holds; what it is, is said if it never does."""
+    def until(self, what: Callable[[], Any] | str, true: Callable[[], Any]) -> Any:
+        """Wait until something holds; what it is, or what there is instead, is said if it never does."""
         return wait_until(true, what, 300)
 
     def kubectl(self, *words: str, input: str = "") -> str:
