@@ -9,7 +9,7 @@ from allotment.model.quota import counts_devices
 from allotment.model.trees import Tree
 from allotment.tools.redact.names import Names, is_plain, only
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
-from allotment.tools.redact.sentences import told
+from allotment.tools.redact.sentences import told, words_of
 
 Redact = Callable[[Names, Tree], Tree]
 
@@ -54,7 +54,9 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if key != "message":
+            if key == "expression":
+                yield from words_of(inner)
+            elif key != "message":
                 yield key
                 yield from _texts(inner)
     elif isinstance(value, list):

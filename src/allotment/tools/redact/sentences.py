@@ -7,6 +7,7 @@ taken for names, for nobody can tell what a deleted node or somebody's webhook w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from allotment.engine.refusal import CODES
 from allotment.tools.redact.names import Names
@@ -21,9 +22,20 @@ _NAMED = re.compile(
 _TOKEN = re.compile(r"(\w[\w./-]*)=(\w[\w.-]*(?<![.-]))|\w(?:[\w.:/@-]*\w)?")
 _WORD = re.compile(r"\w(?:[\w.-]*\w)?")
 #: A path in an object, a number or amount, words such as ReadWriteOncePod.
-_NO_NAME = re.compile(r"to|(?:spec|status|metadata|device)\.[A-Za-z.]+|[0-9][0-9.]*[A-Za-z]{0,3}|(?:[A-Z][a-z]+){2,}")
+_NO_NAME = re.compile(
+    r"to|exactly\.[a-z]\w+|device\.(?:attributes|capacity|driver)|metadata\.(?:annotations|labels|name|namespace)"
+    r"|spec\.(?:affinity|containers|devices|initContainers|nodeSelector|resourceClaims|spec|template|tolerations)[a-zA-Z.]*"
+    r"|status\.(?:allocation|devices|reservedFor)[a-zA-Z.]*|[0-9][0-9.]*[A-Za-z]{0,3}|(?:[A-Z][a-z]+){2,}"
+)
 _PLAIN = re.compile(r"[A-Za-z]+")
 _COMPOUND = frozenset({"affinity/selector", "anti-affinity", "in-use", "non-existent", "node-allocatable", *CODES})
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a text that stays: in a sentence they stay, too."""
+    for match in _TOKEN.finditer(text):
+        yield match[0]
+        yield from _WORD.findall(match[0])
 
 
 def told(names: Names, text: str) -> str:

@@ -204,6 +204,7 @@ GONE = {
         "(not-enough-capacity) of spec.devices.requests[0].exactly.",
     "0/1 nodes are available: 1 node(s) had untolerated taint {wotan.io/team: froh}.":
         "0/1 nodes are available: 1 node(s) had untolerated taint {word-3/team: word-1}.",
+    "see status.rhine.example and spec.rhine": "see word-2 and word-1",
     'persistentvolumeclaim "fricka" not found': 'persistentvolumeclaim "word-1" not found',
     "waiting for ephemeral volume controller to create the persistentvolumeclaim \"alt-0-scratch\"":
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "word-1"',
@@ -234,6 +235,15 @@ def test_nobody_is_named_who_is_not_in_the_snapshot(said: str) -> None:
          "status": {"hard": {"count/resourceclaims.resource.k8s.io": "4"}}},
     ]  # fmt: skip
     assert redacted(trees)[2]["message"] == GONE[said]
+
+
+def test_what_allotment_says_of_selectors_stays() -> None:
+    cel = "device.attributes['gpu.nvidia.com'].productName.startsWith('H100')"
+    claim, pod = copy.deepcopy([CLAIM, POD])
+    claim["spec"]["devices"]["requests"][0]["exactly"] |= {"selectors": [{"cel": {"expression": cel}}]}
+    said = f"no device satisfies {cel} (selector-matches-nothing)\n  spec.devices.requests[0].exactly.count: 8"
+    pod["status"]["conditions"][0]["message"] = said
+    assert redacted([claim, pod])[1]["status"]["conditions"][0]["message"] == said
 
 
 def test_groups_stay_together() -> None:
