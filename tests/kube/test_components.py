@@ -50,13 +50,14 @@ def words(kubeconfig: Path, *more: str) -> tuple[str, ...]:
 def test_beside_kube_scheduler_and_the_next_copy_goes_on_when_the_leader_is_killed(
     cluster: ApiServer, kubeconfig: Path
 ) -> None:
-    with running(*words(kubeconfig)) as first:
+    patient = words(kubeconfig, "--settle=10s")  # kube-scheduler may decide on what it saw so long ago
+    with running(*patient) as first:
         first.leads()
         create(cluster, pod("ours", SCHEDULER_NAME))
         create(cluster, pod("theirs", "default-scheduler"))
         bound(cluster, "ours")
         bound(cluster, "theirs")
-        with running(*words(kubeconfig)) as second:
+        with running(*patient) as second:
             wait_until(lambda: second.health("/readyz") == (200, "ok"), told=lambda: second.log)
             first.kill()
             create(cluster, pod("after", SCHEDULER_NAME))

@@ -12,7 +12,7 @@ from allotment.control.resource_claims import resource_claims
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
-from tests.kube.permitted.playing import renewed, running, scraped, until
+from tests.kube.permitted.playing import renewed, running, scraped, told_again, until
 from tests.kube.permitted.scheduling import claim
 
 
@@ -42,9 +42,9 @@ async def play(ground: Ground, account: Account) -> None:
             status = (await admin.get(resource, name, "default")).get("status") or {}
             return next((one["resourceClaimName"] for one in status.get("resourceClaimStatuses") or ()), "")
 
-        async def repeated() -> bool:
+        async def times() -> int:
             events = (await admin.list(EVENTS, "default", fields=f"involvedObject.name=lacks-{mark}")).items
-            return any(one.get("count", 0) > 1 for one in events)
+            return max((one.get("count", 0) for one in events), default=0)
 
         async def is_gone(name: str) -> bool:
             return all(one["metadata"]["name"] != name for one in (await admin.list(CLAIMS, "default")).items)
@@ -76,7 +76,7 @@ async def play(ground: Ground, account: Account) -> None:
             for tree, user in zip(made[-2:], ({"resource": "pods"}, POD_GROUP), strict=True):
                 await _allocated(admin, tree, {**user, "name": f"nobody-{mark}", "uid": f"uid-{mark}"})
                 await until(partial(is_free, tree["metadata"]["name"]))
-            await until(repeated)
+            await told_again(times)
             await renewed(admin, "claims")
             claims = (await admin.list(CLAIMS, "default")).items
             for name in [one["metadata"]["name"] for one in claims if f"-{mark}-" in one["metadata"]["name"]]:

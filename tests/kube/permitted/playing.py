@@ -65,6 +65,16 @@ async def until(true: Callable[[], Awaitable[Any]]) -> Any:
         await asyncio.sleep(0.03)
 
 
+async def told_again(times: Callable[[], Awaitable[int]]) -> None:
+    """Wait until an event that was written is told again: of two that come before, one request tells."""
+    first: int = await until(times)
+
+    async def more() -> bool:
+        return await times() > first
+
+    await until(more)
+
+
 async def is_leaving(admin: HttpClient, pod: str) -> bool:
     """Whether a pod is being deleted, or is gone already."""
     found = (await admin.list(PODS, "default", fields=f"metadata.name={pod}")).items

@@ -24,7 +24,7 @@ from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.provisioning.nodeclaims import FORM
 from tests.definitions import KARPENTER, definitions
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there
-from tests.kube.permitted.playing import Meddled, renewed, running, scraped, until
+from tests.kube.permitted.playing import Meddled, renewed, running, scraped, told_again, until
 from tests.kube.permitted.scheduling import claim, pod
 from tests.lab import karpenter
 
@@ -84,9 +84,9 @@ async def play(ground: Ground, account: Account) -> None:
         async def are_left(machines: int) -> bool:
             return len((await admin.list(NODE_CLAIMS)).items) == machines
 
-        async def repeated() -> bool:
+        async def times() -> int:
             events = (await admin.list(NEW_EVENTS, fields=f"regarding.name=small-{mark}")).items
-            return any((one.get("series") or {}).get("count", 1) > 1 for one in events)
+            return max(((one.get("series") or {}).get("count", 1) for one in events), default=0)
 
         async with (
             emptied(admin),
@@ -97,7 +97,7 @@ async def play(ground: Ground, account: Account) -> None:
         ):
             await scraped(client, account.target.token)
             async with there(admin, *wants(f"small-{mark}")):
-                await until(repeated)
+                await told_again(times)
                 fake.none_of.clear()
                 await until(partial(is_on, f"small-{mark}"))
             await until(partial(are_left, 0))

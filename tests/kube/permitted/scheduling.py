@@ -61,9 +61,10 @@ async def play(ground: Ground, account: Account) -> None:
             conditions = (await admin.get(PODS, name, "default"))["status"].get("conditions") or ()
             return any(text in one.get("message", "") for one in conditions)
 
-        async def heard(name: str, reason: str, times: int = 1) -> bool:
+        async def heard(name: str, reason: str) -> int:
+            """How often what was said most often was."""
             events = (await admin.list(NEW_EVENTS, "default", fields=f"regarding.name={name},reason={reason}")).items
-            return any((one.get("series") or {}).get("count", 1) >= times for one in events)
+            return max(((one.get("series") or {}).get("count", 1) for one in events), default=0)
 
         async with Meddled(account.target, before, after) as client, running(client, "scheduler", scheduler(options)):
             await scraped(client, account.target.token)
@@ -76,11 +77,16 @@ async def play(ground: Ground, account: Account) -> None:
             await _extended(admin, mark, bound)
             await _beside(admin, mark, bound)
             async with there(admin, (PODS, pod(f"picky-{mark}", nodeSelector={"zone": "none"}))):
-                await until(lambda: told(f"picky-{mark}", "selector"))
+                # Of two that come before one is written, one request tells.
+                known: int = await until(lambda: heard(f"picky-{mark}", "FailedScheduling"))
                 await admin.patch(NODES, NODE, {"spec": {"unschedulable": True}})
                 await until(lambda: told(f"picky-{mark}", "unschedulable"))
                 await admin.patch(NODES, NODE, {"spec": {"unschedulable": None}})
-                await until(lambda: heard(f"picky-{mark}", "FailedScheduling", 2))
+
+                async def heard_again() -> bool:
+                    return await heard(f"picky-{mark}", "FailedScheduling") > known
+
+                await until(heard_again)
             await renewed(admin, "scheduler")
 
 
