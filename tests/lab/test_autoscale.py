@@ -103,7 +103,8 @@ def test_the_cases_of_the_article_end_running_on_the_planned_node(
         assert hardware == form
         assert node.startswith(type_)
         assert {pod["spec"]["nodeName"] for pod in found} == {node}
-        assert all(f"as node {node}" in text for text in told(running_lab, "TriggeredScaleUp"))
+        texts = until(lambda: told(running_lab, "TriggeredScaleUp"), running_lab)
+        assert all(f"as node {node}" in text for text in texts)
         report = running_lab.get("configmap", "allotment-autoscaler-report", namespace="kube-system")
         assert type_.partition("-")[0] in report["data"]["summary"]
 
@@ -123,7 +124,7 @@ def test_out_of_stock_the_next_cheapest_type_serves() -> None:
         cluster.apply(EXAMPLES / "01-one-ampere-gpu.yaml")
         (pod,) = running(cluster, 1)
         assert pod["spec"]["nodeName"].startswith("g5-2xlarge")
-        assert any("out of stock" in text for text in told(cluster, "FailedScaleUp"))
+        until(lambda: any("out of stock" in text for text in told(cluster, "FailedScaleUp")), cluster)
 
 
 def test_machines_of_one_plan_that_come_one_by_one_serve_whom_they_were_bought_for() -> None:
@@ -152,7 +153,7 @@ def test_a_machine_whose_devices_never_come_is_given_back_and_replaced() -> None
         (pod,) = running(cluster, 1)
         assert not pod["spec"]["nodeName"].startswith("g4dn-xlarge")
         assert list(machines(cluster)) == [pod["spec"]["nodeName"]]
-        assert any("complete pools after 100 s" in text for text in told(cluster, "FailedScaleUp"))
+        until(lambda: any("complete pools after 100 s" in text for text in told(cluster, "FailedScaleUp")), cluster)
 
 
 def test_deleting_the_pods_gives_the_node_back() -> None:
@@ -285,7 +286,7 @@ def test_what_it_is_allowed_is_enough_and_nothing_is_refused(caplog: pytest.LogC
         task = cluster._loop.wait(begin())
         try:
             running(cluster, 2)
-            assert len(told(cluster, "TriggeredScaleUp")) == 2
+            until(lambda: len(told(cluster, "TriggeredScaleUp")) == 2, cluster)
             for one in reversed(objects):
                 cluster.delete(one["kind"], one["metadata"]["name"])
             until(lambda: not machines(cluster), cluster)

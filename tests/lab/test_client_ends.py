@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 from pathlib import Path
+from typing import Any
 
 from allotment import Lab
 from allotment.cluster.client import Resource
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import Target, target
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
+from tests.waiting import until
 
 WITHOUT = ("scheduler", "controllers", "drivers", "kubelets")
 
@@ -30,6 +32,9 @@ async def _broken_off(where: Target) -> None:
         for task in (*watches, *reads):
             task.cancel()
         await asyncio.gather(*watches, *reads, return_exceptions=True)
+    # Each comes to its end by itself; where processors are scarce that takes longer than a client waits for it.
+    loop: Any = asyncio.get_running_loop()
+    await until(lambda: all(one._sock is None for one in tuple(loop._transports.values())))
 
 
 def test_watches_and_requests_that_are_broken_off_are_closed() -> None:
