@@ -44,6 +44,7 @@ def run_apart(module: str, words: Sequence[str], temporary: Path) -> int:
 
 def furnish(folder: Path) -> None:
     """Inside: cover the host's folders, and bring up a network that ends here."""
+    _run("mount", "--make-rshared", "/")  # as on every host: pods may ask for mounts that go both ways
     for path in ("/run", "/var/lib", "/var/log"):
         mine = folder / path.replace("/", "-").lstrip("-")
         mine.mkdir()

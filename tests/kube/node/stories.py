@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -49,6 +50,29 @@ def amd(node: Node, told: Told) -> None:
     without_driver(node, told, "amd", _AMD)
 
 
+def without_hardware(node: Node, told: Told) -> None:
+    """Both drivers as they are for real hardware, NVIDIA's privileged, on a node that has none: they say so."""
+    node.kubectl("create", "namespace", _DRIVERS)
+    node.kubectl("label", "namespace", _DRIVERS, "pod-security.kubernetes.io/enforce=privileged")
+    node.kubectl(
+        "label", "node", NODE, *(f"feature.node.kubernetes.io/pci-{each}.present=true" for each in ("10de", "1002"))
+    )
+    node.run(
+        "helm", "install", "drivers", str(_CHART), "--namespace", _DRIVERS, "--wait", "--timeout", "300s",
+        "--set", "components.exporter.enabled=false,components.annotator.enabled=false",
+        "--set", "components.driver.nvidia.enabled=true,components.driver.amd.enabled=true",
+    )  # fmt: skip
+    for driver in (_NVIDIA, _AMD):
+        node.until(f"{driver} publishes that there is nothing", partial(_slices, node, driver))
+        assert not any(one["spec"].get("devices") for one in _slices(node, driver)), "there is no such device here"
+    said = [line for line in _driver_log(node).splitlines() if "no GPUs" in line]
+    told("both drivers are ready and publish no device; NVIDIA's says:\n" + "\n".join(said))
+    node.run("helm", "uninstall", "drivers", "--namespace", _DRIVERS, "--wait", "--timeout", "300s")
+    node.kubectl("delete", "namespace", _DRIVERS, "--timeout=300s")
+    _swept(node, told, _NVIDIA)
+    _swept(node, told, _AMD)
+
+
 def kustomize(node: Node, told: Told) -> None:
     """The overlay of kustomize for the same driver."""
     overlay = str(_ROOT / "deploy/kustomize/overlays/driver-nvidia-simulated")
@@ -81,13 +105,12 @@ def components(node: Node, told: Told) -> None:
     node.run("helm", "uninstall", "allotment", "--namespace", "allotment", "--wait", "--timeout", "300s")
     node.kubectl("delete", "namespace", "allotment", "--timeout=300s")
     without_driver(node, told, "nvidia", _NVIDIA)
-    # What others bring and take by themselves, such as a Lease, may have come meanwhile.
     node.until(lambda: sorted(_objects(node) ^ before), lambda: _objects(node) == before)
     told(f"the cluster holds the {len(before)} objects that it held before")
 
 
 STORIES: Final[Mapping[str, Story]] = {
-    "nvidia": nvidia, "amd": amd, "kustomize": kustomize, "components": components,
+    "nvidia": nvidia, "amd": amd, "kustomize": kustomize, "components": components, "no-hardware": without_hardware,
 }  # fmt: skip
 
 
@@ -337,4 +360,5 @@ def _objects(node: Node) -> set[str]:
         "events.events.k8s.io",
     }
     each = "{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{'\\n'}{end}"
-    return set(node.kubectl("get", ",".join(sorted(kinds)), "-A", "-o", f"jsonpath={each}").split("\n")) - {""}
+    found = node.kubectl("get", ",".join(sorted(kinds)), "-A", "-o", f"jsonpath={each}").split("\n")
+    return {one for one in found if one and not one.startswith("Lease kube-node-lease/")}  # it says that a node lives
