@@ -118,7 +118,13 @@ def test_describe_says_the_cause_and_enough_to_fix_the_manifest(name: str) -> No
             trees = trees_of(scenario)
             await on.set_up(trees)
             namespace = namespace_of(trees)
-            return await on.told(POD, namespace), await on.pod(POD, namespace)
+            told = await on.told(POD, namespace, f"({scenario.code})")
+
+            def same(pod: Tree) -> bool:
+                """What the pod has heard before, while its claim was being made, is another matter."""
+                return not condition(pod) or condition(pod)["message"].splitlines()[0] == told.splitlines()[0]
+
+            return told, await on.until(same, POD, namespace)
 
     message, pod = asyncio.run(shown())
     first, *more = message.splitlines()
@@ -210,7 +216,7 @@ def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) 
             foreign["metadata"]["ownerReferences"][0] |= {"name": owner["name"], "uid": owner["uid"]}
             await on.set_up(trees)
             await on.client.patch(PODS, POD, {"status": pod["status"]}, NAMESPACE, subresource="status")
-            return await on.told(POD, NAMESPACE)
+            return await on.told(POD, NAMESPACE, "(claim-not-owned)")
 
     first, *more = asyncio.run(shown()).splitlines()
     assert first.startswith("ResourceClaim ml/trainer-gpu-x7x2z was not created for Pod ml/trainer")
@@ -230,7 +236,7 @@ def test_the_third_replica_of_two_devices() -> None:
                     pods = (await on.client.list(PODS, NAMESPACE)).items
                     left = [pod["metadata"]["name"] for pod in pods if condition(pod).get("status") == "False"]
                     if len(pods) == 3 and len(left) == 1:
-                        return await on.told(left[0], NAMESPACE)
+                        return await on.told(left[0], NAMESPACE, "(devices-in-use)")
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first.startswith("every matching device is in use, by claim ml/server-")
@@ -243,7 +249,7 @@ def test_a_cluster_without_nodes_has_kubernetes_words_only() -> None:
     async def shown() -> str:
         async with stage(scenario.features) as on:
             await on.set_up(trees_of(scenario))
-            return await on.told(POD, NAMESPACE)
+            return await on.told(POD, NAMESPACE, "no nodes")
 
     assert asyncio.run(shown()) == "no nodes available to schedule pods"
 
@@ -262,7 +268,7 @@ def test_a_slice_that_was_let_in_once() -> None:
             await on.set_up(tree for tree in trees if tree is not pod)
             change_stored(on, "resourceslices.resource.k8s.io", "", "racks", f'"operator":"{operator}"')
             await on.create(pod)
-            return await on.told(POD, NAMESPACE)
+            return await on.told(POD, NAMESPACE, "(node-selector-unusable)")
 
     first = asyncio.run(shown()).splitlines()[0]
     assert first == headline(scenario.explain())
@@ -314,7 +320,7 @@ def test_a_claim_with_all_the_users_that_it_may_have() -> None:
             # A patch, for the controller that reserves claims for bound pods may write between reading and writing.
             await on.client.patch(CLAIMS, "gpu", {"status": {"reservedFor": users}}, NAMESPACE, subresource="status")
             await on.create({**pod, "metadata": {"name": "one-more", "namespace": NAMESPACE}})
-            return await on.told("one-more", NAMESPACE)
+            return await on.told("one-more", NAMESPACE, "(claim-in-use)")
 
     told = asyncio.run(shown()).splitlines()
     assert told[0] == "claim ml/gpu is reserved for 256 consumers, the most there can be (claim-in-use)"
@@ -333,7 +339,7 @@ def test_a_claim_from_when_a_feature_was_on() -> None:
             made["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "10Gi"}}
             on.plane.store.put("resourceclaims.resource.k8s.io", NAMESPACE, "gpu", made)
             await on.create(pod)
-            return await on.told(POD, NAMESPACE)
+            return await on.told(POD, NAMESPACE, "(feature-off)")
 
     told = asyncio.run(shown()).splitlines()
     assert told[0].endswith("the DRAConsumableCapacity feature is disabled (feature-off)")
