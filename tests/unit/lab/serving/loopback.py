@@ -82,7 +82,7 @@ class World:
 async def served(
     application: Application = echo, limits: Limits | None = None, tls: Any = None
 ) -> AsyncIterator[World]:
-    server = Server(application, (limits or Limits())._replace(check_seconds=0.05, linger_seconds=0.2))
+    server = Server(application, (limits or Limits())._replace(check_seconds=0.05, linger_seconds=2))
     world = World(server, await server.listen("127.0.0.1", 0, tls))
     try:
         yield world
