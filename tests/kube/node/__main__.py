@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -48,6 +49,7 @@ def main(words: Sequence[str]) -> int:
         return unbuilt.status
     tools.fetch()
     archives = images.archives()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it is cleaned up then, too
     group = f"allotment-node-{os.getpid()}"
     # Sockets are below it: a short name.
     folder = Path(tempfile.mkdtemp(prefix="node"))
@@ -55,6 +57,8 @@ def main(words: Sequence[str]) -> int:
         with apart.groups(group):
             place = [folder, own, group, *archives]
             return apart.run_apart(_MODULE, ["inside", *map(str, place), *words], folder)
+    except KeyboardInterrupt:
+        return 130
     finally:
         shutil.rmtree(folder)
 
