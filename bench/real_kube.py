@@ -177,17 +177,17 @@ class ApiServer:
 @contextmanager
 def api_server(
     paths: dict[str, str], *flags: str, gates: Mapping[str, bool] | None = None, runtime_config: str = "",
-    durable: bool = True, authorization: str = "Node,RBAC",
+    durable: bool = True, authorization: str = "Node,RBAC", names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:  # fmt: skip
     """Start etcd and kube-apiserver; stop them at the end. Raises RuntimeError when they do not come up.
 
     ``gates``: feature gates. ``runtime_config``: API versions to serve, as the flag is written. Not ``durable``: etcd
-    does not wait for the disk, which no figure may be made of.
+    does not wait for the disk, which no figure may be made of. ``names``: further addresses that its certificate has.
     """
     with processes("kube-") as running:
         folder = running.folder
         now = datetime.now(UTC)
-        authority, mine = certificates.serving(folder / "pki", now)
+        authority, mine = certificates.serving(folder / "pki", now, names)
         accounts = certificates.issue(folder / "pki", "service-accounts", (), now)
         etcd, peer, port = (running.port() for _ in range(3))
         tokens = folder / "tokens.csv"
@@ -216,13 +216,13 @@ def api_server(
 @contextmanager
 def plane(
     paths: dict[str, str], *flags: str, controllers: str = "*", scheduler: bool = True, runtime_config: str = "",
-    gates: Mapping[str, bool] | None = None, durable: bool = False,
+    gates: Mapping[str, bool] | None = None, durable: bool = False, names: Sequence[str] = (),
 ) -> Iterator[ApiServer]:  # fmt: skip
     """A control plane that is ready, with the controllers named (none if empty) and with or without kube-scheduler.
 
     ``controllers`` is as kube-controller-manager's flag. ``flags`` are kube-apiserver's.
     """
-    with api_server(paths, *flags, gates=gates, runtime_config=runtime_config, durable=durable) as running:
+    with api_server(paths, *flags, gates=gates, runtime_config=runtime_config, durable=durable, names=names) as running:
         begun = {}
         if controllers:
             begun["kube-controller-manager"] = _manager(running, controllers, gates)
