@@ -38,9 +38,8 @@ def run(arguments: Namespace) -> int:
         written = write_in_place(migration, files)
     if arguments.output == "json":
         from allotment.cli.migrating.data import data
-        from allotment.model.formats import to_json
 
-        screen.line(to_json(data(migration, sections, written, (*files.templates, *files.patches))))
+        screen.data(data(migration, sections, written, (*files.templates, *files.patches)), "json")
     elif arguments.diff:
         show_diff(screen, migration.sources, migration.new_texts)
     else:

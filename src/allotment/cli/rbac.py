@@ -15,7 +15,7 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.formats import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.own_node import own_node_policy
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
     documents = _documents(parts, namespace, arguments.account)
     if arguments.output == "json":
         items = [tree for tree, _ in documents]
-        screen.line(to_json({"apiVersion": "v1", "kind": "List", "items": items}))
+        screen.data({"apiVersion": "v1", "kind": "List", "items": items}, "json")
     else:
         sys.stdout.write("---\n".join(_yaml(tree, rules) for tree, rules in documents))
     return 0

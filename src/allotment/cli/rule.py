@@ -11,7 +11,6 @@ from typing import Any, Final
 from allotment.cli.shown.mistakes import FRAME_WIDTH, Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_json
 from allotment.tools.check.catalogue import FAMILIES, catalogue
 from allotment.tools.check.reference import address, fixes, headline
 from allotment.tools.check.rule import Rule
@@ -32,7 +31,7 @@ def run(arguments: Namespace) -> int:
     single = len(meant) == 1
     if arguments.output == "json":
         listed = [_data(rule) for rule in meant]
-        screen.line(to_json(listed[0] if single else {"rules": listed}))
+        screen.data(listed[0] if single else {"rules": listed}, "json")
     elif single:
         _show(screen, meant[0])
     else:

@@ -49,14 +49,12 @@ def write(screen: Screen, told: Told, output: str | None) -> None:
     """Tell it in the format that was asked for."""
     if output == "json":
         from allotment.cli.checking.data import data
-        from allotment.model.formats import to_json
 
-        screen.line(to_json(data(told)))
+        screen.data(data(told), "json")
     elif output == "sarif":
         from allotment.cli.checking.sarif import log
-        from allotment.model.formats import to_json
 
-        screen.line(to_json(log(told)))
+        screen.data(log(told), "json")
     elif output == "github":
         from allotment.cli.checking.github import commands
 

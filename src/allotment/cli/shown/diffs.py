@@ -15,9 +15,15 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_diff(screen: Screen, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """What changes, file by file; a file that was not there before is new."""
+    """What changes, file by file; a file that was not there before is new.
+
+    On a terminal it is for reading; else to the byte, for ``patch`` makes files of it.
+    """
     for line in _diff(before, after):
-        screen.line(_painted(screen, line))
+        if screen.out.isatty():
+            screen.line(_painted(screen, line.removesuffix("\r")))
+        else:
+            screen.out.write(f"{line}\n")
 
 
 def _diff(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
