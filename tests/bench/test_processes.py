@@ -15,8 +15,9 @@ from tests.waiting import wait_until
 
 #: Its program holds a connection for as long as it lives: whoever accepts it needs no process's number, and no clock.
 PARENT = """
-import sys, time
+import signal, sys, time
 from bench.processes import processes
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have what runs in the background ignore it
 with processes("parent-") as running:
     held = "import socket, time; held = socket.create_connection(('127.0.0.1', %s)); time.sleep(100)" % sys.argv[1]
     running.start("sleeper", [sys.executable, "-c", held])
