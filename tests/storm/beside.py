@@ -239,7 +239,10 @@ def _has(cluster: Seen, enough: float) -> bool:
 async def contend(
     plane: real_kube.ApiServer, our: Our, *, seconds: float, nodes: int, gpus: int, kills: int, seed: int
 ) -> Outcome:
-    """Both fight for few devices: pods want twice as many as there are, come and go, and ours is killed."""
+    """Both fight for few devices: pods want twice as many as there are, come and go, and ours is killed.
+
+    Who is quicker may win all of it. So the other then has no new pods until ours has had a device, too.
+    """
     dice = random.Random(seed)
     async with seen(plane) as cluster:
         await furnish(cluster.client, nodes, gpus)
@@ -254,10 +257,10 @@ async def contend(
         cluster.pods.on_change(note)
         began = time.monotonic()
         moments = sorted(dice.uniform(3, seconds) for _ in range(kills))
-        while (now := time.monotonic() - began) < seconds or moments:
+        while (fights := (now := time.monotonic() - began) < seconds or bool(moments)) or not was_bound[OURS]:
             for scheduler in (OURS, THEIRS):
                 mine = [item for item in cluster.pods.items() if item.spec["schedulerName"] == scheduler]
-                for _ in range(min(each - len(mine), 20)):
+                for _ in range(min(each - len(mine), 20) if fights or scheduler == OURS else 0):
                     tree = {
                         "metadata": {"name": f"p{next(numbers)}"},
                         "spec": pod_spec(scheduler, dice.choice((1, 1, 2))),
