@@ -58,7 +58,6 @@ def sources() -> dict[str, Source]:
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     stamp = {"gitVersion": KUBERNETES, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamps = {f"{_STAMPED}.{key}": value for key, value in stamp.items()}
-    containerd = "github.com/containerd/containerd/v2"
     of_kubernetes = {
         name: Source("kubernetes", f"k8s.io/kubernetes/cmd/{name}", stamps) for name in (*PROGRAMS[1:], "kubelet")
     }
