@@ -1,0 +1,78 @@
+"""Pods that ask for devices by extended resources (KEP-5004): the scheduler makes their claim."""
+
+from __future__ import annotations
+
+from allotment.cluster.resources import CLAIMS
+from allotment.model.resource import FINALIZER
+from tests.unit.cluster import idle
+from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
+
+CLUSTER = (node("a"), gpus("a", 2), device_class())
+
+
+def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        async with world(node("a"), gpus("a", 2), served, asks) as lab:
+            await lab.bound("p")
+            status = lab.pod("p")["status"]["extendedResourceClaimStatus"]
+            assert status["requestMappings"] == [
+                {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+            ]
+            made = status["resourceClaimName"]
+            assert lab.devices(made) == ["gpu-0", "gpu-1"]
+            assert lab.users(made) == ["p"]
+            assert lab.claim(made)["metadata"]["annotations"] == {
+                "resource.kubernetes.io/extended-resource-claim": "true"
+            }
+
+    idle.run(scenario())
+
+
+def test_a_pod_with_extended_resources_counts_as_one_with_claims_where_it_waits() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        asks = pod("p", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}, nodeSelector={"zone": "b"})
+        async with world(node("a"), gpus("a", 2), served, asks) as lab:
+            assert ". still not schedulable, preemption:" in await lab.told("p")
+
+    idle.run(scenario())
+
+
+def test_extended_resource_of_a_device_plugin_needs_no_claim() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        plugged = node("plugged", has={"example.com/gpu": "1"})
+        asks = [pod(n, limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"}) for n in ("p", "q")]
+        async with world(plugged, node("a"), gpus("a", 1), served, *asks) as lab:
+            await lab.bound("p", "q")
+            by_node = {lab.node_of(n): lab.pod(n)["status"].get("extendedResourceClaimStatus") for n in ("p", "q")}
+            assert by_node["plugged"] is None
+            assert by_node["a"] is not None
+
+    idle.run(scenario())
+
+
+def test_claim_for_extended_resources_that_was_left_behind_goes_first() -> None:
+    async def scenario() -> None:
+        served = device_class(extendedResourceName="example.com/gpu")
+        resource, asks = pod("p", limits={"example.com/gpu": "2"}, requests={"example.com/gpu": "2"})
+        asks["metadata"]["uid"] = "p-uid"
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
+        left = claim(
+            "p-extended-resources-old",
+            annotations={"resource.kubernetes.io/extended-resource-claim": "true"},
+            ownerReferences=[owner],
+            finalizers=[FINALIZER],
+            status={"allocation": {"devices": {"results": [result]}}},
+        )
+        async with world(node("a"), gpus("a", 2), served, left, (resource, asks)) as lab:
+            await lab.bound("p")
+            made = lab.pod("p")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+            assert made != "p-extended-resources-old"
+            assert lab.devices(made) == ["gpu-0", "gpu-1"]
+            assert (CLAIMS, NAMESPACE, "p-extended-resources-old") not in lab.client.objects
+
+    idle.run(scenario())
