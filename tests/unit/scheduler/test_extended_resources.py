@@ -7,8 +7,6 @@ from allotment.model.resource import FINALIZER
 from tests.unit.cluster import idle
 from tests.unit.scheduler.world import NAMESPACE, claim, device_class, gpus, node, pod, world
 
-CLUSTER = (node("a"), gpus("a", 2), device_class())
-
 
 def test_extended_resource_that_a_class_serves_becomes_a_claim() -> None:
     async def scenario() -> None:

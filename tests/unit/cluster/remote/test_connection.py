@@ -437,9 +437,18 @@ def test_through_a_proxy_without_tls() -> None:
     asyncio.run(story())
 
 
+async def _asked_while_another_leads(client: HttpClient, asked: str) -> None:
+    """What only reads is answered; what writes is not sent."""
+    ask, _ = ASKED[asked]
+    if asked in ("get", "list"):
+        await ask(client)
+    else:
+        with pytest.raises(Unreachable, match="not sent: another leads"):
+            await ask(client)
+
+
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> None:
-    ask, _ = ASKED[asked]
     bars = chain(["", ""], repeat("another leads"))  # it may be written once
     server = Scripted(refusal(429, "TooManyRequests", ("Retry-After", "0")), answer(WHAT))
 
@@ -448,11 +457,7 @@ def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> No
         port = await serving.listen("127.0.0.1", 0)
         target = Target(f"http://127.0.0.1:{port}")
         async with HttpClient(target, patience_seconds=0.2, barred=lambda: next(bars)) as client:
-            if asked in ("get", "list"):
-                await ask(client)
-            else:
-                with pytest.raises(Unreachable, match="not sent: another leads"):
-                    await ask(client)
+            await _asked_while_another_leads(client, asked)
         await serving.stop(1)
 
     asyncio.run(story())
@@ -463,7 +468,6 @@ def test_what_is_barred_is_not_sent_however_often_it_was_tried(asked: str) -> No
 def test_what_is_barred_by_the_time_that_its_connection_is_there_is_not_sent(
     asked: str, made: certificates.Certificates
 ) -> None:
-    ask, _ = ASKED[asked]
     bar = [""]
     server = Scripted(answer(WHAT))
 
@@ -480,11 +484,7 @@ def test_what_is_barred_by_the_time_that_its_connection_is_there_is_not_sent(
             f"https://127.0.0.1:{port}", authority=made.authority.read_bytes(), server_name="kubernetes", token="t"
         )
         async with HttpClient(target, patience_seconds=0, barred=lambda: bar[0]) as client:
-            if asked in ("get", "list"):
-                await ask(client)
-            else:
-                with pytest.raises(Unreachable, match="not sent: another leads"):
-                    await ask(client)
+            await _asked_while_another_leads(client, asked)
         await serving.stop(1)
 
     asyncio.run(story())
