@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allotment.components.table import SCHEDULER_NAME
-from allotment.model.contested import tree_is_set_aside
+from allotment.model.contested_claims import tree_is_set_aside
 from allotment.tools.permissions.parts import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LED, Component, get, running, value

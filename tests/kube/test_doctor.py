@@ -16,7 +16,7 @@ import pytest
 
 from allotment.cli.live.examined import examined_live
 from allotment.cli.main import main
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.doctor.examining import examine
 from allotment.tools.doctor.finding import Finding

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.exporter.alerts import ALERTS
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from tests.monitoring.conftest import Promtool
 from tests.monitoring.test_dashboards import ALERTS as SHIPPED
 

@@ -11,7 +11,7 @@ import pytest
 
 from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.exporter.dashboards import DASHBOARDS
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from tests.monitoring.conftest import ROOT, Promtool
 
 SHIPPED = ROOT / "deploy" / "dashboards"

@@ -17,7 +17,7 @@ from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.permissions.own_node import own_node_policy
 from allotment.tools.permissions.parts import PARTS

@@ -11,7 +11,7 @@ from typing import Any
 
 from allotment.cluster.cache import Cache
 from allotment.cluster.item import Item
-from allotment.model.contested import LABEL
+from allotment.model.contested_claims import LABEL
 from allotment.model.trees import Tree
 
 Device = tuple[str, str, str]

@@ -24,8 +24,8 @@ from allotment.cli.checking.sarif import log
 from allotment.cli.checking.telling import Told, tell
 from allotment.cli.shown.screen import Screen
 from allotment.model.features import RELEASES, Features
-from allotment.model.formats import to_json
 from allotment.model.loading import commentary, load_text
+from allotment.model.serialization import to_json
 from allotment.tools.check.bundle import Bundle, Settings, World
 from allotment.tools.check.catalogue import by_code
 from allotment.tools.check.fixing import fix

@@ -30,7 +30,7 @@ from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP, shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation.admission import RULES
 from allotment.model.versions import to_v1

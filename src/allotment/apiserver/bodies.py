@@ -20,12 +20,12 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.options import Validation
 from allotment.apiserver.remembering import remembered
 from allotment.model.fields import Shape, shape_of, versions_of
-from allotment.model.loading import yamls
+from allotment.model.loading import yaml_parser
 from allotment.model.loading.marks import Fault, split_path
 from allotment.model.protobuf import MAGIC, ProtobufError
 from allotment.model.protobuf import decode as decode_protobuf
 from allotment.model.quoting import quote
-from allotment.model.strict import Misfit, check
+from allotment.model.strict_decoding import Misfit, check
 from allotment.model.trees import Tree
 
 Path = tuple[str | int, ...]
@@ -126,7 +126,7 @@ def _twice(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
 
 def _from_yaml(body: bytes, kind: str) -> Decoded:
     try:
-        read = next(iter(yamls.read(body.decode("utf-8-sig"))), None)
+        read = next(iter(yaml_parser.read(body.decode("utf-8-sig"))), None)
     except UnicodeDecodeError:
         raise _unrecognized(kind, "error converting YAML to JSON: yaml: invalid leading UTF-8 octet", body) from None
     except Fault as fault:

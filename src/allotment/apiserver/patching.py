@@ -21,9 +21,9 @@ from allotment.apiserver.writing.gomaps import shown
 from allotment.apiserver.writing.merge_patch import apply_merge_patch
 from allotment.apiserver.writing.strategic import apply_strategic
 from allotment.cluster.errors import StatusError
-from allotment.model.loading import yamls
+from allotment.model.loading import yaml_parser
 from allotment.model.loading.marks import Fault
-from allotment.model.strict import check
+from allotment.model.strict_decoding import check
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
 
@@ -58,7 +58,7 @@ def read(body: bytes, form: str) -> Any:
 
 def _read_yaml(body: bytes) -> Any:
     try:
-        document = next(iter(yamls.read(body.decode("utf-8-sig"))), None)
+        document = next(iter(yaml_parser.read(body.decode("utf-8-sig"))), None)
     except UnicodeDecodeError:
         raise statuses.bad_request("error decoding YAML: yaml: invalid leading UTF-8 octet") from None
     except Fault as fault:

@@ -22,7 +22,7 @@ from allotment.apiserver.versions import as_stored, in_version
 from allotment.apiserver.writing import managed_fields
 from allotment.model.features import Features
 from allotment.model.fields import Shape, shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid
 

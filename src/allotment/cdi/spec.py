@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from allotment.cdi.naming import device_fault, kind_fault
-from allotment.model.loading import jsons, yamls
+from allotment.model.loading import json_parser, yaml_parser
 from allotment.model.loading.marks import Duplicate, Fault
 
 HOOK_NAMES: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
@@ -230,10 +230,12 @@ def decode(data: bytes, source: str = "") -> Spec:
 
 def _tree(text: str) -> Any:
     read: list[tuple[Any, Sequence[Duplicate]]] = []
-    start = jsons.start(text)
+    start = json_parser.start(text)
     with suppress(Fault):  # what opens like JSON may be YAML; if it is neither, YAML's words are as good
-        read = [(tree, duplicates) for tree, _, duplicates in jsons.read(text, start)] if start is not None else []
-    read = read or [(each.tree, each.duplicates) for each in yamls.read(text)]
+        read = (
+            [(tree, duplicates) for tree, _, duplicates in json_parser.read(text, start)] if start is not None else []
+        )
+    read = read or [(each.tree, each.duplicates) for each in yaml_parser.read(text)]
     if len(read) != 1:
         raise InvalidSpec(f"wanted one document, found {len(read)}")
     tree, duplicates = read[0]

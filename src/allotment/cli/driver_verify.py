@@ -58,7 +58,7 @@ def run_verify(arguments: Namespace) -> int:
         except asyncio.CancelledError:  # by SIGTERM
             raise KeyboardInterrupt from None
     if arguments.output == "json":
-        from allotment.model.formats import to_json
+        from allotment.model.serialization import to_json
 
         screen.out.write(to_json(report) + "\n")
     return 1 if report["summary"]["FAIL"] else 0

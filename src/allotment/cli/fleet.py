@@ -24,7 +24,7 @@ from allotment.fleet import (
     servers,
     slices_of,
 )
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.serialization import to_json, to_yaml
 
 
 def run_list(arguments: Namespace) -> int:

@@ -17,7 +17,7 @@ from allotment.cli.shown.manifest import fields
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.naming import ranges
 from allotment.cli.shown.screen import Screen, open_screen, tell
-from allotment.model.contested import WORDS
+from allotment.model.contested_claims import WORDS
 from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
 from allotment.tools.strays import left_out
 

@@ -21,7 +21,7 @@ from allotment.exporter.definitions import COMPONENTS, GROUPS
 from allotment.exporter.families import families
 from allotment.exporter.grafana import document
 from allotment.fleet.catalog import InstanceType
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.serialization import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:

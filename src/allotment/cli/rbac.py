@@ -15,7 +15,7 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.own_node import own_node_policy

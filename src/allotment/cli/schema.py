@@ -8,7 +8,7 @@ from allotment.cli.given.release import features
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import open_screen
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_json
+from allotment.model.serialization import to_json
 from allotment.tools.schema import USUAL, UnknownKind, schema
 
 

@@ -24,8 +24,8 @@ from allotment.cluster.asking.facts import facts_of, without
 from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import replace_file
-from allotment.model.formats import to_json, to_yaml
 from allotment.model.meta import ObjectMeta
+from allotment.model.serialization import to_json, to_yaml
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from allotment.tools.sentences import listed

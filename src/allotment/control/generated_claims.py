@@ -20,7 +20,7 @@ from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.control.pods import owner_reference
 from allotment.model import pod_groups
-from allotment.model.generated import POD_CLAIM_NAME, name_prefix
+from allotment.model.generated_claims import POD_CLAIM_NAME, name_prefix
 from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)

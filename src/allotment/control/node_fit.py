@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.item import Item
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.selection import NodeSelector
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.trees import Tree, to_value
 
 #: What every daemon pod tolerates, so that node trouble does not take daemons away.

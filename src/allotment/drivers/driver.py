@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CounterSet, Device, DeviceAttribute, DeviceTaint
-from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree as Tree
 from allotment.plugin.messages import Health
 

@@ -18,6 +18,7 @@ from allotment.engine.release import release
 from allotment.engine.search.verdict import Pick, Solution, Stop
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import (
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -25,7 +26,6 @@ from allotment.model.resource import (
     DeviceClaim,
     DeviceRequestAllocationResult,
 )
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 ShareID = Callable[[], str]
 

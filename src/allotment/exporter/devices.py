@@ -29,7 +29,7 @@ from allotment.exporter.definitions import (
 from allotment.exporter.pools import pools
 from allotment.exporter.state import State
 from allotment.exporter.tally import Amount, Tally
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 
 _NANO: Final = 1e9
 

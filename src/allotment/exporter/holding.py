@@ -10,7 +10,7 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.classes import class_of
 from allotment.exporter.parts import parts
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import CounterSet, ResourceClaim
 

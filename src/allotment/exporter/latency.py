@@ -10,7 +10,7 @@ from typing import Final
 from allotment.exporter.classes import class_of
 from allotment.exporter.definition import Distribution, Family
 from allotment.exporter.definitions import LATENCY
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import ResourceClaim
 
 #: Seconds. Times in objects are whole seconds, so that there is nothing finer to tell.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.core import HOSTNAME, Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey

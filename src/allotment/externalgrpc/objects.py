@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from allotment.model.fields import Shape, shape_of
-from allotment.model.protobuf.reading import ProtobufError, decode
-from allotment.model.protobuf.writing import enveloped, message
+from allotment.model.protobuf.decoder import ProtobufError, decode
+from allotment.model.protobuf.encoder import enveloped, message
 from allotment.model.trees import Tree
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from allotment.lab.state import replace_file
-from allotment.model.formats import to_yaml
 from allotment.model.loading import load_text
+from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

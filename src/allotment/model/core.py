@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.model.meta import Condition, Object, ObjectMeta, Value
+from allotment.model.node_selectors import NodeSelector, NodeSelectorTerm
 from allotment.model.pod_placement import ContainerPort, PodAffinity, PodSchedulingGate, TopologySpreadConstraint
 from allotment.model.quantity import Quantity
-from allotment.model.selection import NodeSelector, NodeSelectorTerm
 from allotment.model.storage import PodVolume
 
 # --- Pod ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from allotment.model.loading.marks import Path
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.problems import Position, Problem
 from allotment.model.quoting import quote
-from allotment.model.strict import Checked, Misfit, check, server_text
+from allotment.model.strict_decoding import Checked, Misfit, check, server_text
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
 

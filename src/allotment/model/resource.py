@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec import field
 
 from allotment.model.meta import Condition, Object, ObjectMeta, Value
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
-from allotment.model.selection import NodeSelector
 
 #: Keeps a claim that is allocated until its devices are given back.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"

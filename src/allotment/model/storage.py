@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.model.meta import Object, Value
-from allotment.model.selection import NodeSelector
+from allotment.model.node_selectors import NodeSelector
 
 
 class VolumeNodeAffinity(Value, frozen=True):

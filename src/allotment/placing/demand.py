@@ -14,8 +14,8 @@ import msgspec
 
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import ResourceRequirements, Toleration
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
-from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree, to_value, without_nulls
 from allotment.placing.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Pod
 from allotment.model.features import Features
-from allotment.model.generated import name_prefix
+from allotment.model.generated_claims import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import Tree, to_tree, to_value
 from allotment.placing.demand import Demand

@@ -14,10 +14,10 @@ import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.reach import NodeFacts
-from allotment.model import contested, pod_groups
+from allotment.model import contested_claims, pod_groups
 from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
-from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.placing.demand import admits
 
@@ -44,7 +44,7 @@ class KnownClaim:
             metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace, uid=self.uid), spec=spec
         )
         """What the engine is asked about: without status."""
-        self.guards = contested.tree_is_set_aside(tree)
+        self.guards = contested_claims.tree_is_set_aside(tree)
         """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
         self.allocation: Tree | None = None if self.guards else (tree.get("status") or {}).get("allocation") or None
         """``status.allocation``; none of a claim that only guards."""

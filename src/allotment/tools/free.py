@@ -14,7 +14,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeView, available
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.cluster.taints import BLOCKING
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim

@@ -24,7 +24,7 @@ from allotment.model.features import Features
 from allotment.model.loading import load_paths
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import DeviceClass
-from allotment.model.validation.refusals import refusals
+from allotment.model.validation.creation_errors import refusals
 from allotment.tools.explain import explain
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate

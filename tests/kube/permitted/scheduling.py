@@ -11,7 +11,7 @@ from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there

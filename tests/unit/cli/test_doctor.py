@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import allotment
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from tests.unit.cli.conftest import Allot
 from tests.unit.tools.doctor.clinic import Cluster
 from tests.unit.tools.doctor.patients import PATIENTS

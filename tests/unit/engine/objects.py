@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from allotment.engine import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
     AllocationResult,
@@ -36,7 +37,6 @@ from allotment.model.resource import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from allotment.model.selection import NodeSelector
 
 DRIVER = "gpu.example.com"
 ROOT = "resource.kubernetes.io/pcieRoot"

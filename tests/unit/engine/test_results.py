@@ -7,6 +7,7 @@ import pytest
 
 from allotment.engine import Aborted, Allocated, Allocator, Inventory
 from allotment.model.features import Features
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import (
     AllocationResult,
     DeviceClaimConfiguration,
@@ -17,7 +18,6 @@ from allotment.model.resource import (
     OpaqueDeviceConfiguration,
     ResourceClaim,
 )
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.engine.objects import claim, class_of, device, first_of, inventory, request, slice_of
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
-from allotment.model.contested import LABEL
+from allotment.model.contested_claims import LABEL
 from allotment.model.core import Container, Pod, PodResourceClaim, PodSpec
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectMeta

@@ -15,7 +15,7 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.exporter.program import Exporter, Options, exporter
 from allotment.model.core import Node, Pod
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import Tree, to_tree

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from allotment.lab import kubeconfig
 from allotment.lab.kubeconfig import Access, UnusableKubeconfig
-from allotment.model.formats import to_yaml
 from allotment.model.loading import load_text
+from allotment.model.serialization import to_yaml
 
 ACCESS = Access("https://127.0.0.1:6443", b"authority", b"certificate", b"key")
 WORK = {

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from allotment.model.fields import Shape, kinds_of, shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 
 #: Of one API version each: what is stored, without what is only asked.
 VERSIONS = (

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.model.fields import shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.protobuf import MAGIC, ProtobufError, decode, encode
-from allotment.model.strict import check
+from allotment.model.strict_decoding import check
 from tests.unit.model.objects import KINDS, random_object
 
 

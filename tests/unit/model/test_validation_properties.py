@@ -20,7 +20,7 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.strict import check as strict_check
+from allotment.model.strict_decoding import check as strict_check
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import admission
 from allotment.model.validation.context import Context

@@ -8,7 +8,7 @@ from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.validation.context import Context, ExpressionProblem
-from allotment.model.validation.refusals import refusals
+from allotment.model.validation.creation_errors import refusals
 
 
 def _any_expression(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:

@@ -8,8 +8,8 @@ import pytest
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest
 from allotment.model.validation import admission
+from allotment.model.validation.claim_status import interface_address
 from allotment.model.validation.context import Context
-from allotment.model.validation.status import interface_address
 from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
 
 SHARE = "8d0c4ddb-1c6a-4f3e-9b39-6d7a3c0c1d10"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested import LABEL
+from allotment.model.contested_claims import LABEL
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult
 from allotment.model.trees import Tree, to_value

@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS
-from allotment.model.contested import LABEL
+from allotment.model.contested_claims import LABEL
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.ledger import EXTENDED

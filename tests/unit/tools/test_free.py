@@ -8,7 +8,7 @@ from msgspec import structs
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import hardware, parse_mode, slices_of
-from allotment.model.contested import LABEL
+from allotment.model.contested_claims import LABEL
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity

@@ -16,7 +16,7 @@ from allotment.cel.admission import validation_context
 from allotment.model.features import Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,

@@ -18,7 +18,7 @@ from allotment.apiserver.kinds.containers import (
 from allotment.apiserver.kinds.volumes import volumes
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectMeta
-from allotment.model.selection import NodeSelector
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, duplicate, forbidden, invalid, not_supported, required

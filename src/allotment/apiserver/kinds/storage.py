@@ -10,8 +10,8 @@ import msgspec
 from allotment.apiserver.kinds import checks
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.volume_claims import access_modes
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
-from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import (

@@ -13,7 +13,7 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.versions import in_version
 from allotment.model.protobuf import encode
-from allotment.model.protobuf.writing import enveloped, event, listed, message, metadata_message
+from allotment.model.protobuf.encoder import enveloped, event, listed, message, metadata_message
 from allotment.model.trees import Tree
 
 #: How many messages are kept. They are found by what is in the object, so none is ever out of date.

@@ -19,8 +19,8 @@ from allotment.apiserver.reading.paging import Page
 from allotment.apiserver.remembering import remembered
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.versions import in_version
-from allotment.model.formats import to_yaml
 from allotment.model.protobuf import encode as encode_protobuf
+from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 
 JSON: Final = "application/json"

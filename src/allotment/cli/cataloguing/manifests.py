@@ -18,7 +18,7 @@ from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, templa
 from allotment.fleet.catalog.exporting import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
 from allotment.fleet.catalog.exporting.naming import object_name
 from allotment.fleet.errors import nearest
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.serialization import to_json, to_yaml
 
 #: More nodes than any cluster has are a typing error, and would fill the memory.
 _MOST_NODES = 10_000

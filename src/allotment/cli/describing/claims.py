@@ -6,7 +6,7 @@ from typing import Any
 
 from allotment.cli.describing.generic import add_fields
 from allotment.cli.describing.page import NONE, Page, full
-from allotment.model.contested import WORDS, tree_is_set_aside
+from allotment.model.contested_claims import WORDS, tree_is_set_aside
 from allotment.model.trees import Tree
 
 

@@ -26,7 +26,6 @@ from allotment.cli.given.whole import cut_off
 from allotment.cli.shown.mistakes import BadInput
 from allotment.engine.cluster.inventory import Inventory
 from allotment.fleet import cluster_of, parse_fleet
-from allotment.model.contradictions import Contradiction, contradictions
 from allotment.model.core import Namespace as KubeNamespace
 from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
@@ -36,10 +35,11 @@ from allotment.model.loading import Document, Loaded, load_paths
 from allotment.model.meta import Object
 from allotment.model.problems import Position, Problem
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.model.slice_conflicts import Contradiction, contradictions
 from allotment.model.trees import to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.context import Context
-from allotment.model.validation.refusals import refusals
+from allotment.model.validation.creation_errors import refusals
 from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
 from allotment.tools.explain.nodes import labels_by_node
 from allotment.tools.strays import standing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice

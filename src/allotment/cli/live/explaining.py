@@ -31,8 +31,8 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
 from allotment.model.meta import Object
-from allotment.model.replicas import pods_of
 from allotment.model.resource import ResourceClaim
+from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import (
     CronJob,
     DaemonSet,

@@ -7,7 +7,7 @@ from typing import Any
 
 from allotment.cli.given.node_classes import node_classes
 from allotment.cli.shown.mistakes import Mistake
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings, NoNodeClass, manifests
 from allotment.tools.plan.report import PlannedMachine
 

@@ -8,7 +8,7 @@ from allotment.cli.shown.manifest import plain
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node
-from allotment.model.formats import to_yaml
+from allotment.model.serialization import to_yaml
 from allotment.tools.plan.report import PlannedMachine
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from allotment.model.meta import Object
-from allotment.model.replicas import pods_of
+from allotment.model.workload_pods import pods_of
 from allotment.tools.plan.reasons.wording import dollars
 
 #: Up to so many pods: so many seconds for improving. Most plans are proven the cheapest long before.

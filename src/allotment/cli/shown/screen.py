@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.serialization import to_json, to_yaml
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36", "bold": "1", "dim": "2"}
 _GAP = "   "

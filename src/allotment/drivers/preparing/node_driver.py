@@ -39,7 +39,7 @@ from allotment.drivers.preparing.metadata import documents
 from allotment.drivers.preparing.recovering import recovered, refusal, revived, saved, swept
 from allotment.drivers.preparing.status import Statuses
 from allotment.drivers.preparing.turns import Turns
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
 from allotment.plugin import messages

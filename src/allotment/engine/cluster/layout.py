@@ -16,8 +16,8 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.pools import Pool, PoolStatus, device_reaches
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.engine.cluster.usage import Usage
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 
 class PoolSpan(NamedTuple):

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.quoting import quote
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.model import contested
+from allotment.model import contested_claims
 from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
 
@@ -26,7 +26,7 @@ class Holder:
 
     def __str__(self) -> str:
         if self.set_aside:
-            return f"claim {self.claim} ({contested.WORDS})"
+            return f"claim {self.claim} ({contested_claims.WORDS})"
         users = [among(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
         return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
 
@@ -64,7 +64,7 @@ def holder(claim: ResourceClaim) -> Holder:
     groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    return Holder(name, pods, groups, contested.is_set_aside(claim))
+    return Holder(name, pods, groups, contested_claims.is_set_aside(claim))
 
 
 def holdings(claims: Iterable[ResourceClaim]) -> Holdings:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from allotment.model.editing.edits import EditError
-from allotment.model.editing.trees import same
+from allotment.model.editing.tree_edits import same
 from allotment.model.loading import load_text
 from allotment.model.loading.comments import commentary
 from allotment.model.loading.documents import Document

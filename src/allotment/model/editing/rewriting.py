@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allotment.model.editing import blocks, flows, strings
+from allotment.model.editing import block_style, flow_style, strings
 from allotment.model.editing.edits import Edit, EditError, InsertItem, Lift, Nest, RenameKey, ReplaceText, SetValue
+from allotment.model.editing.formatting import is_inline, key_text, quoted
 from allotment.model.editing.proving import prove, unreadable
-from allotment.model.editing.sites import Site, Splice, Spot, site_of, spliced, unbroken
+from allotment.model.editing.source_text import Site, Splice, Spot, site_of, spliced, unbroken
 from allotment.model.editing.steps import Step, independent, steps_of
-from allotment.model.editing.trees import edited, same, value_at
-from allotment.model.editing.writing import is_inline, key_text, quoted
+from allotment.model.editing.tree_edits import edited, same, value_at
 from allotment.model.loading import Document, load_text
 from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Fault, Mark, Path, join_path
@@ -129,20 +129,20 @@ def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Spli
     if isinstance(edit, InsertItem):
         spot = site.find(path)
         if spot.mark.block:
-            return blocks.insert_item(site, spot, edit.value, edit.number)
-        return flows.add(site, spot, None, edit.value, edit.number)
+            return block_style.insert_item(site, spot, edit.value, edit.number)
+        return flow_style.add(site, spot, None, edit.value, edit.number)
     if isinstance(edit, Nest):
         spot = site.find(path)
         if {member.name for member in site.members(spot)}.isdisjoint(edit.keys):
             raise EditError(f"{join_path(path)} has its fields from elsewhere: they are merged into it")
-        return blocks.nest(site, spot, edit) if spot.mark.block else flows.nest(site, spot, edit)
+        return block_style.nest(site, spot, edit) if spot.mark.block else flow_style.nest(site, spot, edit)
     spot = site.find(path)
     if isinstance(edit, RenameKey):
         return [_renamed(site, spot, edit)]
     if isinstance(edit, Lift):
         _own(spot)
         assert spot.around is not None
-        return blocks.lift(site, spot) if spot.around.mark.block else flows.lift(site, spot)
+        return block_style.lift(site, spot) if spot.around.mark.block else flow_style.lift(site, spot)
     return _removed(site, spot)
 
 
@@ -160,8 +160,8 @@ def _set(site: Site, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
     names = [member.name for member in site.members(spot)]
     index = 0 if edit.first else names.index(edit.after) + 1 if edit.after in names else len(names)
     if spot.mark.block:
-        return blocks.add_field(site, spot, str(last), edit.value, index)
-    return flows.add(site, spot, str(last), edit.value, index) if names else _put(site, spot, {last: edit.value})
+        return block_style.add_field(site, spot, str(last), edit.value, index)
+    return flow_style.add(site, spot, str(last), edit.value, index) if names else _put(site, spot, {last: edit.value})
 
 
 def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
@@ -170,8 +170,8 @@ def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
     if in_quotes and isinstance(value, str) and is_inline(value) and not site.json:
         return [Splice(start, stop, quoted(value, site.text[start]))]
     if site.json or (spot.around is not None and not spot.around.mark.block):
-        return flows.put(site, spot, value)
-    return blocks.put(site, spot, value)
+        return flow_style.put(site, spot, value)
+    return block_style.put(site, spot, value)
 
 
 def _removed(site: Site, spot: Spot) -> list[Splice]:
@@ -180,7 +180,7 @@ def _removed(site: Site, spot: Spot) -> list[Splice]:
     members = site.members(around)
     last = spot.path[-1]
     index = next(number for number, member in enumerate(members) if member.name == last)
-    return blocks.remove(site, around, index) if around.mark.block else flows.remove(site, around, index)
+    return block_style.remove(site, around, index) if around.mark.block else flow_style.remove(site, around, index)
 
 
 def _renamed(site: Site, spot: Spot, edit: RenameKey) -> Splice:
@@ -189,7 +189,7 @@ def _renamed(site: Site, spot: Spot, edit: RenameKey) -> Splice:
     assert spot.around is not None
     written = site.text[entry.start : entry.stop]
     if site.json:
-        return Splice(entry.start, entry.stop, flows.name_text(site, edit.name))
+        return Splice(entry.start, entry.stop, flow_style.name_text(site, edit.name))
     if written[0] in "'\"":
         return Splice(entry.start, entry.stop, quoted(edit.name, written[0]))
     if written[0] in "*&!":

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from allotment.model.editing.edits import Edit, EditError, InsertItem, Nest, Remove, ReplaceText, SetValue
-from allotment.model.editing.following import successive
-from allotment.model.editing.trees import edited, same, value_at
+from allotment.model.editing.path_rebasing import successive
+from allotment.model.editing.tree_edits import edited, same, value_at
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.model.editing.sites import Site, Splice, Spot
-from allotment.model.editing.writing import double, escaped, is_plain, json_text, single, single_fits
-from allotment.model.loading.letters import Letters, letters
+from allotment.model.editing.formatting import double, escaped, is_plain, json_text, single, single_fits
+from allotment.model.editing.source_text import Site, Splice, Spot
+from allotment.model.loading.character_offsets import Letters, letters
 
 #: Of a string that is folded over lines, a line is not made longer than this.
 _LONGEST: Final = 100

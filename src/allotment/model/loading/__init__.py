@@ -10,7 +10,7 @@ from allotment.model.loading.comments import commentary as commentary
 from allotment.model.loading.documents import Document as Document
 from allotment.model.loading.files import files_below as files_below
 from allotment.model.loading.files import load_paths as load_paths
-from allotment.model.loading.texts import Loaded as Loaded
-from allotment.model.loading.texts import load_text as load_text
+from allotment.model.loading.manifest_text import Loaded as Loaded
+from allotment.model.loading.manifest_text import load_text as load_text
 from allotment.model.problems import Position as Position
 from allotment.model.problems import Problem as Problem

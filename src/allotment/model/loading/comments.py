@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import yaml
 
-from allotment.model.loading.texts import chunks
-from allotment.model.loading.yamls import Parser
+from allotment.model.loading.manifest_text import chunks
+from allotment.model.loading.yaml_parser import Parser
 
 _Place: TypeAlias = tuple[int, int]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from allotment.model.loading.letters import letters
+from allotment.model.loading.character_offsets import letters
 from allotment.model.loading.marks import Entry, Mark, Path, split_path
 from allotment.model.problems import Position
 

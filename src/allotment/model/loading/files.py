@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from allotment.model.loading.texts import Loaded, load_text
+from allotment.model.loading.manifest_text import Loaded, load_text
 from allotment.model.problems import Position, Problem
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -24,12 +24,12 @@ from allotment.model.resource import (
 )
 from allotment.model.validation import (
     admin_access,
+    claim_status,
     claims,
     classes,
     pool_status,
     preparation,
     slices,
-    status,
     taint_rules,
 )
 from allotment.model.validation.context import Context
@@ -46,7 +46,7 @@ class Rules(NamedTuple):
 
 
 RULES: Mapping[type, Rules] = {
-    ResourceClaim: Rules(claims.claim, claims.claim_update, status.claim_status_update),
+    ResourceClaim: Rules(claims.claim, claims.claim_update, claim_status.claim_status_update),
     ResourceClaimTemplate: Rules(claims.template, claims.template_update, None),
     DeviceClass: Rules(classes.device_class, classes.device_class_update, None),
     ResourceSlice: Rules(slices.resource_slice, slices.resource_slice_update, None),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from allotment.model.resource import Device, DeviceCapacity, NodeAllocatableResourceMapping
 from allotment.model.validation import attributes, names
-from allotment.model.validation.binding import binding_conditions
+from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.capacity_policy import exclusive_capacity, shareable_capacity
 from allotment.model.validation.counters import consumes_counters
 from allotment.model.validation.errors import Errors, invalid, not_found, required

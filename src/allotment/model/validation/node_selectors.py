@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, required
 from allotment.model.validation.gotext import Named

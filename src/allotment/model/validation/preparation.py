@@ -22,8 +22,8 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.validation import gating
-from allotment.model.validation.status import shared_device
+from allotment.model.validation import disabled_fields
+from allotment.model.validation.claim_status import shared_device
 
 T = TypeVar("T", bound=Object)
 
@@ -32,13 +32,17 @@ def for_create(value: T, features: Features) -> T:
     """A new object of any kind: without a status, generation 1 where the kind counts generations."""
     result: object = value
     if isinstance(value, ResourceClaim):
-        result = replace(value, status=ResourceClaimStatus(), spec=gating.claim_spec(value.spec, None, features))
+        result = replace(
+            value, status=ResourceClaimStatus(), spec=disabled_fields.claim_spec(value.spec, None, features)
+        )
     elif isinstance(value, ResourceClaimTemplate):
-        result = replace(value, spec=replace(value.spec, spec=gating.claim_spec(value.spec.spec, None, features)))
+        result = replace(
+            value, spec=replace(value.spec, spec=disabled_fields.claim_spec(value.spec.spec, None, features))
+        )
     elif isinstance(value, DeviceClass):
-        result = gating.device_class(_generation(value, 1), None, features)
+        result = disabled_fields.device_class(_generation(value, 1), None, features)
     elif isinstance(value, ResourceSlice):
-        result = replace(_generation(value, 1), spec=gating.slice_spec(value.spec, None, features))
+        result = replace(_generation(value, 1), spec=disabled_fields.slice_spec(value.spec, None, features))
     elif isinstance(value, DeviceTaintRule):
         result = replace(_generation(value, 1), status=DeviceTaintRuleStatus())
     elif isinstance(value, ResourcePoolStatusRequest):
@@ -50,17 +54,17 @@ def for_update(new: T, old: T, features: Features, *, now: str) -> T:
     """A changed object of any kind, its generation being the stored one."""
     result: object = new
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
-        result = replace(new, status=old.status, spec=gating.claim_spec(new.spec, old.spec, features))
+        result = replace(new, status=old.status, spec=disabled_fields.claim_spec(new.spec, old.spec, features))
     elif isinstance(new, ResourceClaimTemplate) and isinstance(old, ResourceClaimTemplate):
-        spec = gating.claim_spec(new.spec.spec, old.spec.spec, features)
+        spec = disabled_fields.claim_spec(new.spec.spec, old.spec.spec, features)
         result = replace(new, spec=replace(new.spec, spec=spec))
     elif isinstance(new, DeviceClass) and isinstance(old, DeviceClass):
-        dropped = gating.device_class(new, old, features)
+        dropped = disabled_fields.device_class(new, old, features)
         result = _counted(dropped, old) if dropped.spec != old.spec else dropped
     elif isinstance(new, ResourceSlice) and isinstance(old, ResourceSlice):
         # Counted before fields are dropped, unlike a class.
         counted = _counted(new, old) if new.spec != old.spec else new
-        result = replace(counted, spec=gating.slice_spec(counted.spec, old.spec, features))
+        result = replace(counted, spec=disabled_fields.slice_spec(counted.spec, old.spec, features))
     elif isinstance(new, DeviceTaintRule) and isinstance(old, DeviceTaintRule):
         result = _taint_rule(new, old, now)
     elif isinstance(new, ResourcePoolStatusRequest) and isinstance(old, ResourcePoolStatusRequest):
@@ -73,7 +77,7 @@ def for_status_update(new: T, old: T, features: Features) -> T:
     result: object = new
     if isinstance(new, ResourceClaim) and isinstance(old, ResourceClaim):
         claim = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))
-        result = _without_deallocated(gating.claim_status(claim, old, features), old, features)
+        result = _without_deallocated(disabled_fields.claim_status(claim, old, features), old, features)
     elif isinstance(new, DeviceTaintRule | ResourcePoolStatusRequest):
         result = replace(new, spec=old.spec, metadata=_status_meta(new.metadata, old.metadata))  # type: ignore[attr-defined]
     return result  # type: ignore[return-value]  # as above

@@ -20,8 +20,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested import LABEL, tree_is_set_aside
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.contested_claims import LABEL, tree_is_set_aside
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree

@@ -12,8 +12,8 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Gathering, Pool, PoolStatus, gather_pool
 from allotment.engine.release import release
-from allotment.model.contested import is_set_aside
-from allotment.model.generated import UnresolvedClaim, claim_name
+from allotment.model.contested_claims import is_set_aside
+from allotment.model.generated_claims import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import (
     Device,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Pod
-from allotment.model.generated import generated_claim, is_made_for, not_owner_text
+from allotment.model.generated_claims import generated_claim, is_made_for, not_owner_text
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
 from allotment.tools.explain.extended import extended_claim

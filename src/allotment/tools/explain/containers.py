@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.replicas import pods_of
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from allotment.model.workload_pods import pods_of
 
 
 def without_device(values: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from allotment.model import pod_groups
 from allotment.model.core import Pod, PodResourceClaim
 from allotment.model.features import Features
-from allotment.model.generated import generated_claim
+from allotment.model.generated_claims import generated_claim
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from allotment.model.workloads import PodGroup

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.tools.sentences import some
 
 #: What a cordoned node has.
@@ -113,7 +113,7 @@ def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
 def _worded(selector: NodeSelector) -> str:
     """A selector of one term in words, with a leading space; empty for one that is no short sentence.
 
-    >>> from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+    >>> from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
     >>> zone = NodeSelectorRequirement(key="zone", operator="In", values=("a", "b"))
     >>> _worded(NodeSelector((NodeSelectorTerm(match_expressions=(zone,)),)))
     ' zone in (a, b)'

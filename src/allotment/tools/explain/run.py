@@ -21,7 +21,6 @@ from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refus
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.replicas import pods_of
 from allotment.model.resource import (
     AllocationResult,
     Device,
@@ -29,6 +28,7 @@ from allotment.model.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from allotment.model.workload_pods import pods_of
 from allotment.placing.devices import DeviceTables
 from allotment.tools.explain.asking import Ask, asked
 from allotment.tools.explain.extended import plugged

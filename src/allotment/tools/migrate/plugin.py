@@ -13,7 +13,7 @@ from typing import Any, Final
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import Node
 from allotment.model.loading import Document, load_text
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.tools.migrate.asking import Sharing, Strategy, Term
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import items, mapping, text

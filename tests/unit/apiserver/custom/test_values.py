@@ -18,7 +18,7 @@ from allotment.apiserver.custom.shapes import object_shape, shape_from
 from allotment.apiserver.custom.structure import schema_problems
 from allotment.apiserver.custom.values import problems
 from allotment.model.pruning import prune
-from allotment.model.strict import check
+from allotment.model.strict_decoding import check
 from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf
 

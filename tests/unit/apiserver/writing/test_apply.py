@@ -13,7 +13,7 @@ from allotment.apiserver.writing.last_applied import ANNOTATION
 from allotment.apiserver.writing.managed_fields import only_times_differ, updated
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.trees import Tree
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"

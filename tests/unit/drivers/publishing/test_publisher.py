@@ -18,9 +18,9 @@ from allotment.drivers.publishing.publisher import SIMULATED, Note, Publisher
 from allotment.drivers.publishing.splitting import InvalidOffer
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Counter, CounterSet, Device, DeviceAttribute, DeviceCounterConsumption, DeviceTaint
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.drivers.publication import DRIVER, Cluster, device, offer

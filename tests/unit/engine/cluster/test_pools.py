@@ -8,8 +8,8 @@ from msgspec import structs
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, Unfit, allocate
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tests.unit.engine.objects import claim, device, devices_of, inventory, request, slice_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches, selects
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 NODE = NodeFacts("n1", {"zone": "a", "gpus": "8", "empty": ""})
 

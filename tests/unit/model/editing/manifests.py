@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from allotment.model.editing.edits import Edit, InsertItem, Lift, Nest, Remove, RenameKey, ReplaceText, SetValue
-from allotment.model.editing.writing import double, is_plain, single
+from allotment.model.editing.formatting import double, is_plain, single
 from allotment.model.loading.marks import Path
 
 KEYS = ("name", "spec", "on", "gpu.nvidia.com/type", "8.0", "a b", "x#y", "values", "é", "source", "exactly", "count")

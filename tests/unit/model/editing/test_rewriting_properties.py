@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from allotment.model.editing.edits import Edit, EditError, RenameKey, ReplaceText, SetValue
 from allotment.model.editing.rewriting import rewrite
-from allotment.model.editing.trees import edited, same
+from allotment.model.editing.tree_edits import edited, same
 from allotment.model.loading import Document, load_text
 from allotment.model.loading.comments import commentary
 from tests.unit.model.editing.manifests import Scribe, edit, tree

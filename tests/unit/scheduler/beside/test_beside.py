@@ -7,8 +7,8 @@ from typing import Any
 
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
-from allotment.model.contested import LABEL
-from allotment.model.generated import POD_CLAIM_NAME
+from allotment.model.contested_claims import LABEL
+from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.ledger import EXTENDED

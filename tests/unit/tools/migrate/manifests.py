@@ -6,8 +6,8 @@ from typing import Any
 
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
-from allotment.model.formats import to_yaml
 from allotment.model.loading import Document, load_text
+from allotment.model.serialization import to_yaml
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.target import Target, Way

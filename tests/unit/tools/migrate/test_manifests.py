@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.model.formats import to_yaml
 from allotment.model.loading import load_text
+from allotment.model.serialization import to_yaml
 from allotment.tools.migrate.plan import Config, Kind, Plan, Request
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.where import Condition

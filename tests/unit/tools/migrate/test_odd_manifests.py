@@ -9,8 +9,8 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.model.formats import to_yaml
 from allotment.model.loading import load_paths, load_text
+from allotment.model.serialization import to_yaml
 from allotment.tools.migrate.run import migrate
 from tests.unit.tools.migrate.manifests import target
 

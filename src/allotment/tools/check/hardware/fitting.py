@@ -19,9 +19,9 @@ from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.quantity import Quantity
-from allotment.model.replicas import pods_of
 from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate, ResourceSlice
 from allotment.model.trees import to_tree
+from allotment.model.workload_pods import pods_of
 from allotment.tools.explain import fits
 from allotment.tools.explain.trying import identity, to_try
 

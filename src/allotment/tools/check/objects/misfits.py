@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from allotment.model.fields import Shape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.model.strict import Misfit, check
+from allotment.model.strict_decoding import Misfit, check
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.classic import is_classic
 from allotment.tools.check.objects.places import shape_at, shape_for, version_of

@@ -12,8 +12,8 @@ from allotment.cel.admission import validation_context
 from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.validation.context import Context, ExpressionProblem
+from allotment.model.validation.creation_errors import refusals
 from allotment.model.validation.errors import FieldError
-from allotment.model.validation.refusals import refusals
 from allotment.tools.check.bundle import Bundle
 
 _ALL_ON: Final = Features(RELEASES[-1], dict.fromkeys(GATES, True))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.model.generated import name_prefix
+from allotment.model.generated_claims import name_prefix
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.meta import Object, ObjectKey

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from allotment.model.core import Container, Pod, PodSpec, Toleration
 from allotment.model.meta import Object
+from allotment.model.node_selectors import NodeSelector, NodeSelectorTerm
 from allotment.model.quantity import Quantity
-from allotment.model.selection import NodeSelector, NodeSelectorTerm
 from allotment.model.trees import to_value
 from allotment.model.workloads import (
     CronJob,

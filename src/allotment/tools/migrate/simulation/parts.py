@@ -8,7 +8,7 @@ from allotment.model.core import Pod, PodSpec
 from allotment.model.fields import shape_of
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import QuantityError
-from allotment.model.strict import check
+from allotment.model.strict_decoding import check
 from allotment.model.trees import to_value
 from allotment.tools.views import PodView
 

@@ -15,7 +15,7 @@ from allotment.model.decoding import Manifest, decode_all
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Object
-from allotment.model.replicas import pods_of
+from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import Job
 from allotment.tools.migrate.asking import GENERATED, Ask, WorkloadAsk
 from allotment.tools.migrate.reading import workloads_of

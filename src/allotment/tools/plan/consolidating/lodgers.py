@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from allotment.model.core import Pod, PodResourceClaim
-from allotment.model.generated import generated_claim
+from allotment.model.generated_claims import generated_claim
 from allotment.model.meta import ObjectKey, ObjectMeta
+from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
-from allotment.model.selection import NodeSelector
 from allotment.model.trees import Tree, to_value
 from allotment.placing.demand import Demands
 from allotment.placing.resident import Resident, resident_of

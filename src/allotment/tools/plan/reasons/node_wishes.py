@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from allotment.engine.cluster.reach import NodeFacts
 from allotment.model.core import Taint
-from allotment.model.selection import NodeSelectorRequirement
+from allotment.model.node_selectors import NodeSelectorRequirement
 from allotment.placing.demand import admits
 from allotment.tools.plan.reasons.phrasing import KIND, OTHER, Phrase
 from allotment.tools.plan.waiting.demand import Waiting

@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.engine.refusal import CODES, Diagnosis, Refused
 from allotment.model.core import Pod, PodResourceClaim
-from allotment.model.generated import generated_claim, is_made_for, not_owner_text
+from allotment.model.generated_claims import generated_claim, is_made_for, not_owner_text
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimSpec
 from allotment.model.workloads import PodGroup

@@ -15,9 +15,9 @@ from allotment.fleet.classes import CLASSES
 from allotment.model.core import Namespace, Pod, PodSpec
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.replicas import pods_of
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import to_tree
+from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import DaemonSet
 from allotment.placing.demand import Demand as Asked
 from allotment.placing.demand import Demands

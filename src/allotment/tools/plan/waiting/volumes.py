@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from allotment.model.core import Affinity, NodeAffinity, Pod, PodSpec
 from allotment.model.meta import ObjectKey
-from allotment.model.replicas import pods_of
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
+from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import StatefulSet
 from allotment.tools.explain.input import Input
 

@@ -8,8 +8,8 @@ import pytest
 
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.core import Namespace
-from allotment.model.formats import to_yaml
 from allotment.model.meta import Object, ObjectMeta
+from allotment.model.serialization import to_yaml
 from allotment.model.workloads import DaemonSet
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.checks import checks_of

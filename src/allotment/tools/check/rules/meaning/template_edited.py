@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.admission import validation_context
 from allotment.model.core import Pod
-from allotment.model.generated import POD_CLAIM_NAME, is_made_for
+from allotment.model.generated_claims import POD_CLAIM_NAME, is_made_for
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create

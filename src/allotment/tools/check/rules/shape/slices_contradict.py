@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from allotment.model.contradictions import contradictions
 from allotment.model.decoding import Manifest
 from allotment.model.loading.marks import split_path
+from allotment.model.slice_conflicts import contradictions
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.places import written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.states import allocated_at, name_of, results_of

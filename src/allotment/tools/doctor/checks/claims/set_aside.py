@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.model.contested import is_set_aside
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.resource import ResourceClaim
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.model.editing.edits import Edit
-from allotment.model.editing.trees import edited
+from allotment.model.editing.tree_edits import edited
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule

@@ -10,7 +10,7 @@ import pytest
 from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, Features
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.model.validation import gating
+from allotment.model.validation import disabled_fields
 from allotment.tools.check.objects.gates import gates_in_the_way
 from allotment.tools.check.rules.shape import gate_off
 from tests.unit.tools.check.bundles import bundle_of
@@ -77,7 +77,7 @@ def test_what_needs_a_gate_is_what_the_api_server_drops_without(gate: str, tree:
 
 
 def test_every_gate_that_drops_something_is_tried() -> None:
-    tables = (gating._CLAIM_SPEC, gating._SLICE_SPEC, gating._DEVICE_CLASS)
+    tables = (disabled_fields._CLAIM_SPEC, disabled_fields._SLICE_SPEC, disabled_fields._DEVICE_CLASS)
     assert {gate for gate, _ in NEEDY} == {gate for table in tables for entry in table for gate in entry.gates} - {
         "DRAResourceClaimDeviceStatus"
     }
@@ -90,11 +90,11 @@ def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
     assert isinstance(manifest, Manifest)
     value, features = manifest.value, Features("1.36", gates)
     if isinstance(value, ResourceClaim):
-        return gating.claim_spec(value.spec, None, features) != value.spec
+        return disabled_fields.claim_spec(value.spec, None, features) != value.spec
     if isinstance(value, ResourceSlice):
-        return gating.slice_spec(value.spec, None, features) != value.spec
+        return disabled_fields.slice_spec(value.spec, None, features) != value.spec
     assert isinstance(value, DeviceClass)
-    return gating.device_class(value, None, features) != value
+    return disabled_fields.device_class(value, None, features) != value
 
 
 def test_v1beta1_has_the_fields_elsewhere() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from allotment.model.editing.trees import edited
+from allotment.model.editing.tree_edits import edited
 from allotment.tools.check.bundle import Bundle, Settings
 from allotment.tools.check.rule import Found, Rule
 from tests.unit.tools.check.bundles import bundle_of

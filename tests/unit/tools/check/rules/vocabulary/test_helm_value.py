@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.model.editing.trees import edited
+from allotment.model.editing.tree_edits import edited
 from allotment.tools.check.rules.vocabulary import helm_value
 from tests.unit.tools.check.rules.vocabulary.requests import after, bundle, found_in, told
 

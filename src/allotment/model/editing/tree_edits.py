@@ -16,7 +16,7 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.following import successive
+from allotment.model.editing.path_rebasing import successive
 from allotment.model.loading.marks import Path, join_path
 
 

@@ -13,9 +13,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from allotment.model.core import Affinity, NodeAffinity, Pod, PodTemplateSpec, Toleration
-from allotment.model.generated import Suffix, completed_name
+from allotment.model.generated_claims import Suffix, completed_name
 from allotment.model.meta import Object, ObjectKey, ObjectMeta, OwnerReference
-from allotment.model.selection import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.storage import ClaimVolumeSource, PersistentVolumeClaim, PodVolume
 from allotment.model.workloads import (
     CronJob,

@@ -22,7 +22,7 @@ from allotment.model.resource import (
     ResourceClaimConsumerReference,
 )
 from allotment.model.validation import names
-from allotment.model.validation.binding import binding_conditions
+from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.conditions import check_conditions
 from allotment.model.validation.configuration import allocation_config, json_object
 from allotment.model.validation.context import Context

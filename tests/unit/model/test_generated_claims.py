@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.model.core import Pod, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus, PodTemplateSpec
-from allotment.model.generated import (
+from allotment.model.generated_claims import (
     POD_CLAIM_NAME,
     UnresolvedClaim,
     claim_name,
@@ -20,7 +20,6 @@ from allotment.model.generated import (
     not_owner_text,
 )
 from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
-from allotment.model.replicas import hashed, numbered, pods_of
 from allotment.model.resource import (
     DeviceClaim,
     DeviceRequest,
@@ -29,6 +28,7 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
+from allotment.model.workload_pods import hashed, numbered, pods_of
 from allotment.model.workloads import (
     CronJob,
     CronJobSpec,

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.model import strict
+from allotment.model import strict_decoding
 from allotment.model.fields import shape_of
-from allotment.model.fitting import fits
+from allotment.model.strict_fast_path import fits
 
 POD: dict[str, Any] = {
     "kind": "Pod",
@@ -53,7 +53,7 @@ def judged(tree: dict[str, Any]) -> bool:
     """By the long way."""
     shape = shape_of(tree["apiVersion"], tree["kind"])
     assert shape is not None
-    walk = strict._Walk(tree["apiVersion"], tree["kind"], shape, True)
+    walk = strict_decoding._Walk(tree["apiVersion"], tree["kind"], shape, True)
     return walk.struct(shape, tree) is tree and not walk.misfits
 
 
@@ -77,7 +77,7 @@ def test_what_fits_is_what_strict_decoding_leaves_alone(data: st.DataObject) -> 
         assert judged(tree)
     elif judged(tree):
         # Only a time may be judged right and not be the text that it was: the same in Go's form.
-        assert strict.check(tree, tree["apiVersion"], tree["kind"], shape).tree == tree
+        assert strict_decoding.check(tree, tree["apiVersion"], tree["kind"], shape).tree == tree
 
 
 @given(st.data())

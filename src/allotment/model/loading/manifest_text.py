@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.model.loading import jsons, yamls
+from allotment.model.loading import json_parser, yaml_parser
 from allotment.model.loading.documents import Document, Origin
 from allotment.model.loading.marks import Duplicate, Fault, Mark
 from allotment.model.problems import Position, Problem
@@ -88,10 +88,10 @@ def chunks(text: str) -> Iterator[Chunk]:
 def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[Duplicate]]]:
     text = chunk.text
     offset = chunk.offset + source.startswith("\ufeff")
-    start = jsons.start(text)
+    start = json_parser.start(text)
     if start is not None:
         try:
-            values = list(jsons.read(text, start))
+            values = list(json_parser.read(text, start))
         except Fault as fault:
             # Flow-style YAML opens like JSON. Where YAML fails too, the file's name tells what was meant.
             if fault.code != "bad-json" or file.endswith(".json"):
@@ -101,16 +101,16 @@ def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, l
                 marks = partial(_json_mark, at)
                 yield value, Origin(file, chunk.first_line, marks, source, text, offset, json=True), duplicates
             return
-    for index, (tree, _, duplicates) in enumerate(yamls.read(text, chunk.first_line)):
+    for index, (tree, _, duplicates) in enumerate(yaml_parser.read(text, chunk.first_line)):
         yield tree, Origin(file, chunk.first_line, partial(_yaml_mark, index), source, text, offset), duplicates
 
 
 def _json_mark(at: int, text: str) -> Mark:
-    return jsons.marks(text, at)[0]
+    return json_parser.marks(text, at)[0]
 
 
 def _yaml_mark(nth: int, text: str) -> Mark:
-    for index, document in enumerate(yamls.read(text, with_marks=True)):
+    for index, document in enumerate(yaml_parser.read(text, with_marks=True)):
         if index == nth:
             assert document.mark is not None
             return document.mark

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from allotment.model.base64_text import base64_fault, is_base64
 from allotment.model.fields import GROUP, Shape, shape_of, versions_of
-from allotment.model.fitting import fits
 from allotment.model.pruning import Path, prune
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
+from allotment.model.strict_fast_path import fits
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 
 _MOST_UNKNOWN: Final = 100  # upstream stops collecting there

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from allotment.model.fields import Field, Shape, shape_of
-from allotment.model.protobuf.reading import MAGIC
+from allotment.model.protobuf.decoder import MAGIC
 from allotment.model.trees import Tree
 
 Put = Callable[[Any], bytes]

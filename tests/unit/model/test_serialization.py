@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from allotment.model.formats import to_json, to_yaml
+from allotment.model.serialization import to_json, to_yaml
 
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model.loading import Document, load_text
-from allotment.model.loading.letters import letters
+from allotment.model.loading.character_offsets import letters
 
 
 def document(text: str) -> Document:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.model.editing.edits import EditError, Nest
-from allotment.model.editing.sites import Member, Site, Splice, Spot
-from allotment.model.editing.writing import block_lines, flow_text, indented, is_inline, item_lines, key_text, literal
+from allotment.model.editing.formatting import (
+    block_lines,
+    flow_text,
+    indented,
+    is_inline,
+    item_lines,
+    key_text,
+    literal,
+)
+from allotment.model.editing.source_text import Member, Site, Splice, Spot
 from allotment.model.loading.marks import join_path
 
 

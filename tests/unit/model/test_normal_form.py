@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from allotment.model.fields import Shape, shape_of
-from allotment.model.normal import normal
+from allotment.model.normal_form import normal
 from allotment.model.trees import Tree
 
 FILES = (

@@ -22,7 +22,7 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.trees import edited, same
+from allotment.model.editing.tree_edits import edited, same
 from tests.unit.model.editing.manifests import edit, tree
 
 CLAIM: dict[str, Any] = {

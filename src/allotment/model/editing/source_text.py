@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from allotment.model.editing.edits import EditError
-from allotment.model.editing.writing import Hand, is_plain
+from allotment.model.editing.formatting import Hand, is_plain
 from allotment.model.loading.comments import commentary
 from allotment.model.loading.marks import Entry, Mark, Path, join_path
 

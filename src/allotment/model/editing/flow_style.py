@@ -6,8 +6,8 @@ import re
 from typing import Any, Final
 
 from allotment.model.editing.edits import EditError, Nest
-from allotment.model.editing.sites import Member, Site, Splice, Spot
-from allotment.model.editing.writing import flow_text, json_text, key_text
+from allotment.model.editing.formatting import flow_text, json_text, key_text
+from allotment.model.editing.source_text import Member, Site, Splice, Spot
 from allotment.model.loading.marks import join_path
 
 _COMMA: Final = re.compile(r"[ \t]*,")
