@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.cli.given.inputs import judge
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES

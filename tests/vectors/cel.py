@@ -18,19 +18,18 @@ from typing import Any
 import msgspec
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
-from allotment.cel.admission import validation_context
 from allotment.cel.checking import types as cel_types
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.declarations import Overload, overload
 from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.checking.output import require_bool
 from allotment.cel.device import Bound
-from allotment.cel.running import moments
-from allotment.cel.running.library.formats import Format
-from allotment.cel.running.library.network import CIDR, IP
-from allotment.cel.running.library.url import URL
-from allotment.cel.running.values import (
+from allotment.cel.evaluation import timestamps
+from allotment.cel.evaluation.library.named_formats import Format
+from allotment.cel.evaluation.library.network import CIDR, IP
+from allotment.cel.evaluation.library.url import URL
+from allotment.cel.evaluation.values import (
     ABSENT,
     Duration,
     ListValue,
@@ -44,6 +43,7 @@ from allotment.cel.running.values import (
 )
 from allotment.cel.selector import COST_LIMIT, Evaluation, as_bool, compile_checked, plan_checked, run_plan
 from allotment.cel.syntax.parser import parse
+from allotment.cel.validation_context import validation_context
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
@@ -148,7 +148,7 @@ def _typed_special(value: Value) -> Any:
     if kind is Duration:
         return {"t": "duration", "ns": value.ns}
     if kind is Timestamp:
-        return {"t": "timestamp", "v": moments.format_timestamp(Timestamp(value.ns))}
+        return {"t": "timestamp", "v": timestamps.format_timestamp(Timestamp(value.ns))}
     if kind is Optional:
         return {"t": "optional", "v": None if value.value is ABSENT else typed(value.value)}
     if kind is TypeValue:
@@ -179,8 +179,8 @@ def _normal(recorded: Any) -> Any:
         case "optional":
             return {"t": "optional", "v": _normal(recorded["v"])}
         case "timestamp":
-            parsed = moments.parse_timestamp(recorded["v"])
-            return {"t": "timestamp", "v": moments.format_timestamp(Timestamp(parsed.ns)) if parsed else None}
+            parsed = timestamps.parse_timestamp(recorded["v"])
+            return {"t": "timestamp", "v": timestamps.format_timestamp(Timestamp(parsed.ns)) if parsed else None}
     return recorded
 
 
@@ -210,7 +210,7 @@ def untyped(recorded: Any) -> Value:
         case "duration":
             return Duration(recorded["ns"])
         case "timestamp":
-            return moments.parse_timestamp(v)
+            return timestamps.parse_timestamp(v)
         case "type":
             return TypeValue(v)
         case "optional":

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from allotment.cel.device import DeviceInput
-from allotment.cel.reads import Read, selected
-from allotment.cel.running.values import Value
+from allotment.cel.device_references import Read, selected
+from allotment.cel.evaluation.values import Value
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node
 from allotment.model.quantity import Quantity, QuantityError
@@ -25,7 +25,7 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
 class Comparison:
     """``path operator literal``: what a conjunct wants of one value of the device.
 
-    ``path`` is a path of :data:`~allotment.cel.reads.Read` down to a value, ("capacity", domain, id) say. ``literal``
+    ``path`` is a path of :data:`~allotment.cel.device_references.Read` down to a value, ("capacity", domain, id) say. ``literal``
     is a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from allotment.cel.running.values import EMPTY_MAP, ListValue, MapValue, Value
+from allotment.cel.evaluation.values import EMPTY_MAP, ListValue, MapValue, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.semver import Semver, SemverError

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.checker import check
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.checking.estimate import estimate
@@ -19,11 +19,11 @@ from allotment.cel.checking.output import require_bool
 from allotment.cel.checking.validators import validate
 from allotment.cel.conjuncts import Conjunct, comparison
 from allotment.cel.device import DeviceInput
+from allotment.cel.device_references import Read, Reference, reads, references
 from allotment.cel.errors import CompileError
-from allotment.cel.reads import Read, Reference, reads, references
-from allotment.cel.running.planner import Plan, PlanError, plan
-from allotment.cel.running.steps import WORK_LIMIT, CountingFrame, Frame
-from allotment.cel.running.values import (
+from allotment.cel.evaluation.planner import Plan, PlanError, plan
+from allotment.cel.evaluation.steps import WORK_LIMIT, CountingFrame, Frame
+from allotment.cel.evaluation.values import (
     ABSENT,
     Abort,
     CostExceeded,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.core import Namespace
 from allotment.model.decoding import decode_all

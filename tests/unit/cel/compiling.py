@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.checker import check
 from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.validators import validate

@@ -13,8 +13,8 @@ from allotment.apiserver.custom.shapes import EMBEDDED, INT_OR_STRING, PRESERVE
 from allotment.cel.checking import types
 from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.types import Type
-from allotment.cel.running.moments import parse_duration, parse_timestamp
-from allotment.cel.running.values import ListValue, MapValue, Value
+from allotment.cel.evaluation.timestamps import parse_duration, parse_timestamp
+from allotment.cel.evaluation.values import ListValue, MapValue, Value
 from allotment.model.trees import Tree
 
 _RESERVED: Final = frozenset(

@@ -16,13 +16,13 @@ from allotment.apiserver.custom import cel_types
 from allotment.apiserver.custom.lists import ABSENT, matching
 from allotment.apiserver.custom.shapes import MAP_TYPE
 from allotment.cel.checking import types
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.environment import Environment
 from allotment.cel.checking.types import Type
 from allotment.cel.errors import CompileError
-from allotment.cel.running.planner import Plan
-from allotment.cel.running.values import ABSENT as NO_VALUE
-from allotment.cel.running.values import EvaluationError, Optional, Value
+from allotment.cel.evaluation.planner import Plan
+from allotment.cel.evaluation.values import ABSENT as NO_VALUE
+from allotment.cel.evaluation.values import EvaluationError, Optional, Value
 from allotment.cel.selector import compile_checked, plan_checked, run_plan
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import (

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.model.features import Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object

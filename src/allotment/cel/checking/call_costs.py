@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from allotment.cel.checking import ranges, types
-from allotment.cel.checking.declared import Declared
+from allotment.cel.checking.declared_sizes import Declared
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, Range
 from allotment.cel.checking.types import Kind, Type
 from allotment.cel.syntax.ast import Const, Node

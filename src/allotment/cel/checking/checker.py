@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from allotment.cel.checking import types
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.declarations import Function, Overload
 from allotment.cel.checking.environment import Environment
 from allotment.cel.checking.types import BOOL, DYN, ERROR, INT, STRING, Kind, Type, list_of, map_of, optional_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from allotment.cel.checking import call_costs, ranges
 from allotment.cel.checking.call_costs import CallCost, Operand
-from allotment.cel.checking.checked import Checked
-from allotment.cel.checking.declared import Declared, Path, device_path
+from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.declared_sizes import Declared, Path, device_path
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
 from allotment.cel.checking.types import Kind, Type
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr

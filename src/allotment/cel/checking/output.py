@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.cel.checking import types
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.errors import CompileError
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from allotment.cel import regex
 from allotment.cel.checking import types
-from allotment.cel.checking.checked import Checked
+from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
 from allotment.cel.checking.types import Kind, Type
 from allotment.cel.errors import Issues
-from allotment.cel.running import moments
-from allotment.cel.running.values import EvaluationError
+from allotment.cel.evaluation import timestamps
+from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.syntax.ast import Call, Const, ListExpr, MapExpr, Node, children
 
 _FIRST_SECOND = -62135596800
@@ -50,7 +50,7 @@ def validate(checked: Checked) -> None:
 def _valid_duration(value: object) -> bool:
     # Upstream evaluates the call without types, where the conversion from int does not exist.
     try:
-        return isinstance(value, str) and moments.parse_duration(value) is not None
+        return isinstance(value, str) and timestamps.parse_duration(value) is not None
     except EvaluationError:
         return False
 
@@ -58,7 +58,7 @@ def _valid_duration(value: object) -> bool:
 def _valid_timestamp(value: object) -> bool:
     if isinstance(value, str):
         try:
-            return moments.parse_timestamp(value) is not None
+            return timestamps.parse_timestamp(value) is not None
         except EvaluationError:
             return False
     return isinstance(value, int) and _FIRST_SECOND <= value <= _LAST_SECOND

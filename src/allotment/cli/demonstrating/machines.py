@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.cli.demonstrating.apply import tool
 from allotment.cli.demonstrating.offline import KUBE
 from allotment.cli.demonstrating.trials import Outcome, applied, decide, devices_in, given, table

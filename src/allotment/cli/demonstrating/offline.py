@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.cli.examples import Example, examples, find
 from allotment.cli.explain import show
 from allotment.cli.given.inputs import judge

@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.cli.given.release import features_among
 from allotment.cli.given.whole import cut_off
 from allotment.cli.shown.mistakes import BadInput

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
-from allotment.cel.orderings import by_method
+from allotment.cel.ordering_operators import by_method
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near, qualified
 from allotment.engine.diagnosis.view import Seen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from allotment.cel import orderings, slips
+from allotment.cel import common_mistakes, ordering_operators
 
 
 class Meant(NamedTuple):
@@ -24,9 +24,9 @@ def meant(expression: str) -> Meant | None:
     Meant(words='write == for =, write && for and, compare with compareTo', \
 expression='device.driver == "x=y" && device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0')
     """
-    parsed = slips.mended(expression)
+    parsed = common_mistakes.mended(expression)
     words = [] if parsed is None else [f"write {slip.meant} for {slip.written}" for slip in parsed.slips]
     text = expression if parsed is None else parsed.expression
-    compared = orderings.mended(text)
+    compared = ordering_operators.mended(text)
     words += [] if compared is None else ["compare with compareTo"]
     return Meant(", ".join(dict.fromkeys(words)), compared or text) if words else None

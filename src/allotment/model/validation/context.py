@@ -1,6 +1,6 @@
 """What validation needs to know beyond the object: the gates that are on, and who compiles CEL.
 
-The CEL compiler stands on a higher floor than the model, so it comes in as an argument; ``allotment.cel.admission``
+The CEL compiler stands on a higher floor than the model, so it comes in as an argument; ``allotment.cel.validation_context``
 provides it.
 """
 

@@ -8,7 +8,7 @@ from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.engine.refusal import Change
 from allotment.model.core import Namespace, Node, Pod
 from allotment.model.features import Features

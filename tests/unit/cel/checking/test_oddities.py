@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cel.device import DeviceInput
 from allotment.cel.errors import CompileError
-from allotment.cel.running.values import ABSENT, Optional
+from allotment.cel.evaluation.values import ABSENT, Optional
 from allotment.cel.selector import COST_LIMIT, compile_checked, plan_checked, run_plan
 from allotment.model.resource import Device, DeviceAttribute
 from tests.unit.cel.compiling import STORED

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from allotment.cel.device import DeviceInput
 from allotment.cel.errors import CompileError
-from allotment.cel.running.values import EvaluationError
+from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.selector import Selector, compile_selector
 from allotment.fleet import CLASSES, Accelerator, accelerators, hardware, parse_mode, slices_of
 from allotment.model.quantity import Quantity

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.validation.context import Context, ExpressionProblem

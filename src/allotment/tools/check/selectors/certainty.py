@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.extents import Extent
+from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
 from allotment.tools.check.selectors.expressions import Access, Compared, Expression

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.cel import orderings
+from allotment.cel import ordering_operators
 from allotment.cel.errors import CompileError
-from allotment.cel.extents import Extent, located
-from allotment.cel.orderings import by_method
+from allotment.cel.ordering_operators import by_method
+from allotment.cel.source_spans import Extent, located
 from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.rule import Fix
@@ -39,7 +39,7 @@ def compared_by_method(read: Expression, left: Node, operator: str, right: Node)
 
 def receiver(read: Expression, node: Node) -> str:
     """A node as written, so that a method can be called on it: an operator stands in parentheses."""
-    return orderings.receiver(read.located, node) if read.located is not None else ""
+    return ordering_operators.receiver(read.located, node) if read.located is not None else ""
 
 
 def bare(read: Expression, node: Node) -> str:

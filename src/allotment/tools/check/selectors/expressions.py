@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.conjuncts import Operator, comparison
+from allotment.cel.device_references import selected
 from allotment.cel.errors import CompileError, Issue
-from allotment.cel.extents import Extent, Located, located
-from allotment.cel.reads import selected
-from allotment.cel.running.values import Value
+from allotment.cel.evaluation.values import Value
 from allotment.cel.selector import Selector, compile_in
+from allotment.cel.source_spans import Extent, Located, located
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node, Select, Term, walk
 from allotment.cel.syntax.lexer import Token, tokenize

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allotment.cel.orderings import by_method
+from allotment.cel.ordering_operators import by_method
 from allotment.engine.diagnosis.names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError

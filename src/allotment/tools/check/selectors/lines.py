@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cel.extents import Extent
+from allotment.cel.source_spans import Extent
 from allotment.tools.views import SelectorView
 
 #: A line that becomes longer is broken.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from allotment.cel.orderings import ORDERINGS
+from allotment.cel.ordering_operators import ORDERINGS
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Node
 from allotment.model.quantity import Quantity, QuantityError

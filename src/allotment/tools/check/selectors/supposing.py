@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.cel.running.values import Value
+from allotment.cel.evaluation.values import Value
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node, Select
 from allotment.tools.check.names.known import STANDARD

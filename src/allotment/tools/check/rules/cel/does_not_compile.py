@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from allotment.cel.checking.environment import environment
+from allotment.cel.common_mistakes import VALUES
+from allotment.cel.common_mistakes import mended as without_slips
 from allotment.cel.errors import CompileError, Issue
-from allotment.cel.extents import Extent
-from allotment.cel.slips import VALUES
-from allotment.cel.slips import mended as without_slips
+from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.names import likeness, near

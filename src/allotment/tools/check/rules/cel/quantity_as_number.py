@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.orderings import by_method
+from allotment.cel.ordering_operators import by_method
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples

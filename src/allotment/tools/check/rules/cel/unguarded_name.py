@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.cel.device import DeviceInput
-from allotment.cel.running.values import EvaluationError
+from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.selector import Selector
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.orderings import ORDERINGS, by_method
+from allotment.cel.ordering_operators import ORDERINGS, by_method
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples

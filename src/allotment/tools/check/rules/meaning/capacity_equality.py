@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from allotment.cel.orderings import by_method
+from allotment.cel.ordering_operators import by_method
 from allotment.cel.syntax.ast import Call
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.admission import validation_context
+from allotment.cel.validation_context import validation_context
 from allotment.model.core import Pod
 from allotment.model.generated_claims import POD_CLAIM_NAME, is_made_for
 from allotment.model.meta import ObjectKey

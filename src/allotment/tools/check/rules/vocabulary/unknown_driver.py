@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.cel.extents import Extent
+from allotment.cel.source_spans import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle

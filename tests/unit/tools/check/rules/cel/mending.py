@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from allotment.cel.extents import located
+from allotment.cel.source_spans import located
 from allotment.model.editing.edits import ReplaceText
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found

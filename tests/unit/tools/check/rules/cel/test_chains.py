@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.cel.device import DeviceInput
 from allotment.cel.errors import CompileError
-from allotment.cel.running.values import EvaluationError
+from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.selector import compile_selector
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity

@@ -1,0 +1,94 @@
+"""Which function a call runs: the one overload that was resolved, or a choice among all at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from allotment.cel.checking.declarations import Function, Overload
+from allotment.cel.evaluation import calls
+from allotment.cel.evaluation.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic
+from allotment.cel.evaluation.values import Value, no_such_overload
+
+
+class PlanError(Exception):
+    """Raised when a constant part of an expression fails; the text is that of the failure."""
+
+
+#: Overloads that upstream binds to a function of any number of arguments, although they take two.
+_SEQUENTIAL: Final = frozenset({"string_format"})
+_AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck_", "decision_")
+_SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
+
+
+def implementation(
+    functions: Mapping[str, Function], function: str, overload: str, count: int, node_id: int, *, checked: bool
+) -> tuple[calls.Implementation, bool]:
+    """What a call of ``count`` arguments runs, and whether it stops at its first failing argument.
+
+    ``overload`` is the one that the checker resolved, empty when there are several. ``node_id`` shows in one of
+    upstream's error texts. Unchecked calls can have the wrong number of arguments, which raises PlanError.
+    """
+    singleton = SINGLETONS.get(function)
+    if singleton is not None:
+        if not checked:
+            _check_arity(function, _SINGLETON_ARITY.get(function, 2), count)
+        return singleton, False
+    declared = functions.get(function)
+    candidates: list[Overload] = [*declared.members, *declared.globals] if declared is not None else []
+    bound = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
+    if overload:
+        for candidate in bound:
+            if candidate.id == overload:
+                return _guarded(function, candidate), overload in _SEQUENTIAL
+    if not bound:
+        return _unbound(function, node_id, count), count > 2
+    if len(bound) == 1:
+        if not checked and len(bound[0].params) <= 2 and bound[0].id not in _SEQUENTIAL:
+            _check_arity(function, len(bound[0].params), count)
+        return _guarded(function, bound[0]), bound[0].id in _SEQUENTIAL
+    rows = [(o.params, _implementation(function, o), o.id in UNGUARDED) for o in bound]
+    return calls.dispatched(function, rows), True
+
+
+def _implementation(function: str, overload: Overload) -> calls.Implementation:
+    found = OVERLOADS.get(overload.id)
+    if found is not None:
+        return found
+
+    def unreachable(*arguments: Value) -> Value:
+        # The authorizer's functions: no value of their types exists here.
+        raise no_such_overload(function, arguments)
+
+    return unreachable
+
+
+_GUARDED: dict[tuple[str, str], calls.Implementation] = {}
+
+
+def _guarded(function: str, overload: Overload) -> calls.Implementation:
+    found = _GUARDED.get((function, overload.id))
+    if found is None:
+        found = _implementation(function, overload)
+        if overload.id not in UNGUARDED:
+            found = calls.guarded(function, overload.params, found)
+        _GUARDED[function, overload.id] = found
+    return found
+
+
+def _unbound(function: str, node_id: int, count: int) -> calls.Implementation:
+    """A function that is declared but that nobody implements."""
+    if not count:
+        raise PlanError(f"no such overload: {function}()")
+
+    def refuse(*arguments: Value) -> Value:
+        arithmetic.refuse(f"{function} {node_id}" if count > 2 else function, arguments[0])
+
+    return refuse
+
+
+def _check_arity(function: str, wanted: int, found: int) -> None:
+    """Upstream's complaint when an unchecked call has another number of arguments than the one implementation."""
+    if wanted != found:
+        shape = {0: "", 1: "arg", 2: "lhs, rhs"}.get(found, "...")
+        raise PlanError(f"no such overload: {function}({shape})")

@@ -1,0 +1,182 @@
+"""Equality and order of values at run time, with upstream's exceptions.
+
+Unlike types are simply not equal, but a Kubernetes value on the left of another type is an error. Such an error inside
+a list or map counts as *equal* upstream, except in a list that ``+`` joined; that is reproduced, because a selector
+that compares lists decides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    Duration,
+    Failure,
+    ListValue,
+    MapValue,
+    Optional,
+    QuantityPointer,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+)
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+
+NO_SUCH_OVERLOAD: Final = "no such overload"
+_PLAIN: Final = frozenset({str, int, bool, bytes, float, Uint, type(None)})
+_NUMBERS: Final = frozenset({int, Uint, float})
+#: Types whose equality is Python's own, so that whole lists of them can be compared at once.
+_EXACT: Final = frozenset({str, int, bytes, bool})
+
+
+def equal(left: Value, right: Value) -> bool:
+    """``left == right``; raises the failure that upstream gives for some pairs of types."""
+    kind = type(left)
+    other = type(right)
+    if kind is other and kind in _PLAIN:
+        return left == right
+    if left is None or right is None:
+        return left is right
+    return _equal_values(left, right, kind, other)
+
+
+def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
+    if kind in _NUMBERS:
+        if other not in _NUMBERS:
+            return False
+        if kind is float:
+            return left == float(right)
+        if other is float:
+            return float(left) == right
+        return int(left) == int(right)
+    rule = _RULES.get(kind)
+    if rule is not None:
+        return rule(left, right)
+    if kind in _PLAIN:
+        return False
+    if kind is not other:
+        raise Failure(NO_SUCH_OVERLOAD)
+    return left == right
+
+
+def found_equal(left: Value, right: Value) -> bool:
+    """Equality as searches use it (``in``, ``indexOf``, ``distinct``, ``includes``): an error is no match.
+
+    Unlike :func:`equal`, a null on the right does not shield a Kubernetes value on the left; both give no match.
+    """
+    kind = type(left)
+    if kind is type(right) and kind in _PLAIN:
+        return left == right
+    try:
+        return equal(left, right)
+    except Failure:
+        return False
+
+
+def _equal_lists(left: ListValue, right: Value) -> bool:
+    if type(right) is not ListValue or left.size != right.size:
+        return False
+    kinds = {type(item) for item in left.items}
+    if kinds <= _EXACT and len(kinds) == 1 and kinds == {type(item) for item in right.items}:
+        return list(left.items) == list(right.items)
+    failed: Failure | None = None
+    for a, b in zip(left.items, right.items, strict=True):
+        try:
+            if not equal(a, b):
+                return False
+        except Failure as failure:
+            failed = failed or failure
+    if failed is not None and left.joined:
+        raise failed
+    return True
+
+
+def _equal_maps(left: MapValue, right: Value) -> bool:
+    if type(right) is not MapValue or len(left.entries) != len(right.entries):
+        return False
+    for key, value in left.entries.values():
+        other = right.find(key)
+        if other is ABSENT:
+            return False
+        try:
+            if not equal(value, other):
+                return False
+        except Failure:
+            continue
+    return True
+
+
+def _equal_optionals(left: Optional, right: Value) -> bool:
+    if type(right) is not Optional:
+        return False
+    a, b = left.value, right.value
+    if a is ABSENT or b is ABSENT:
+        return a is b
+    if isinstance(a, Failure):
+        raise a
+    if b is None and a is not None:
+        # The contents are compared without the rule for null.
+        return _equal_values(a, b, type(a), type(None))
+    return equal(a, b)
+
+
+def _equal_quantities(left: Quantity, right: Value) -> bool:
+    # Upstream cannot unwrap a pointer on the right (the result of add or sub).
+    if type(right) is not Quantity:
+        raise Failure(NO_SUCH_OVERLOAD)
+    return left.nano == right.nano
+
+
+def _equal_versions(left: Semver, right: Value) -> bool:
+    if type(right) is not Semver:
+        raise Failure(NO_SUCH_OVERLOAD)
+    return left == right
+
+
+def _equal_durations(left: Duration, right: Value) -> bool:
+    return type(right) is Duration and left.ns == right.ns
+
+
+def _equal_timestamps(left: Timestamp, right: Value) -> bool:
+    return type(right) is Timestamp and left.ns == right.ns
+
+
+def _equal_types(left: TypeValue, right: Value) -> bool:
+    return type(right) is TypeValue and left.name == right.name
+
+
+_RULES: Final[dict[type, Callable[..., bool]]] = {
+    ListValue: _equal_lists, MapValue: _equal_maps, Optional: _equal_optionals, Quantity: _equal_quantities,
+    QuantityPointer: _equal_quantities, Semver: _equal_versions, Duration: _equal_durations,
+    Timestamp: _equal_timestamps, TypeValue: _equal_types,
+}  # fmt: skip
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+#: What has an order; everything else fails before it is compared.
+COMPARABLE: Final = frozenset({str, int, Uint, float, bool, bytes, Duration, Timestamp})
+
+
+def compare(left: Value, right: Value) -> Literal[-1, 0, 1]:
+    """-1, 0 or 1 for two values of which ``left`` is comparable; raises the failure for pairs without an order."""
+    kind = type(left)
+    other = type(right)
+    if kind is float and left != left:
+        raise Failure("NaN values cannot be ordered")
+    a, b = left, right
+    if kind in _NUMBERS and other in _NUMBERS:
+        if other is float and right != right:
+            raise Failure("NaN values cannot be ordered")
+        if kind is not other and (kind is float or other is float):
+            a, b = float(left), float(right)
+    elif kind is not other:
+        raise Failure(NO_SUCH_OVERLOAD)
+    elif kind is Duration or kind is Timestamp:
+        a, b = left.ns, right.ns
+    if a < b:
+        return -1
+    return 1 if b < a else 0

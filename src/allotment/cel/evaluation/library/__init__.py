@@ -1,0 +1,36 @@
+"""The functions of CEL at run time, keyed by overload id; one module per library.
+
+``OVERLOADS`` are called only with arguments of their declared types (the planner guards them) except for those in
+``UNGUARDED``; ``SINGLETONS`` are keyed by function name, take anything and complain themselves. Both raise
+:class:`~allotment.cel.evaluation.values.Failure`. What a call costs is the business of :mod:`allotment.cel.evaluation.cost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from allotment.cel.evaluation.library import (
+    arithmetic,
+    conversions,
+    lists,
+    named_formats,
+    network,
+    optionals,
+    quantities,
+    strings,
+    time_fields,
+    url,
+)
+from allotment.cel.evaluation.values import Value
+
+OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
+    **conversions.OVERLOADS, **time_fields.OVERLOADS, **strings.OVERLOADS, **lists.OVERLOADS, **optionals.OVERLOADS,
+    **quantities.OVERLOADS, **network.OVERLOADS, **url.OVERLOADS, **named_formats.OVERLOADS,
+}  # fmt: skip
+
+SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
+    **arithmetic.SINGLETONS, **conversions.SINGLETONS, **strings.SINGLETONS, **lists.SINGLETONS,
+}  # fmt: skip
+
+UNGUARDED: Final = strings.UNGUARDED | lists.UNGUARDED

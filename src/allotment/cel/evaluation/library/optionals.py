@@ -1,0 +1,74 @@
+"""Functions on optional values. ``or`` and ``orValue`` evaluate lazily and live in the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from allotment.cel.evaluation import value_format
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    NONE,
+    Duration,
+    Failure,
+    ListValue,
+    MapValue,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+)
+
+#: Go's zero time, the first instant of the year 1.
+_FIRST_TIMESTAMP: Final = -62_135_596_800 * 10**9
+NO_VALUE: Final = "optional.none() dereference"
+
+
+def value_of(optional: Optional) -> Value:
+    """What an optional holds."""
+    value = optional.value
+    if value is ABSENT:
+        raise Failure(NO_VALUE)
+    if isinstance(value, Failure):
+        raise value
+    return value
+
+
+def of_non_zero(value: Value) -> Optional:
+    """An optional of the value, empty when the value is a zero, empty, false or null."""
+    return NONE if _is_zero(value) else Optional(value)
+
+
+def _is_zero(value: Value) -> bool:
+    kind = type(value)
+    if value is None:
+        return True
+    if kind in (int, Uint, float, bool, str, bytes):
+        return not value
+    if kind is ListValue or kind is MapValue:
+        return not len(value)
+    if kind is Timestamp:
+        return bool(value.ns == _FIRST_TIMESTAMP)
+    return kind is Duration and value.ns == 0
+
+
+def unwrap(optionals: ListValue) -> ListValue:
+    """The values of those optionals that have one."""
+    values: list[Value] = []
+    for optional in optionals.items:
+        if type(optional) is not Optional:
+            raise Failure(f"value {value_format.show(optional)} is not optional")
+        if optional.value is not ABSENT:
+            values.append(value_of(optional))
+    return ListValue(values)
+
+
+OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
+    "optional_of": Optional,
+    "optional_ofNonZeroValue": of_non_zero,
+    "optional_none": lambda: NONE,
+    "optional_value": value_of,
+    "optional_hasValue": lambda optional: optional.value is not ABSENT,
+    "optional_unwrap": unwrap,
+    "optional_unwrapOpt": unwrap,
+}

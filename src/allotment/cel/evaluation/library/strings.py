@@ -1,0 +1,225 @@
+"""Functions on strings (strings library v2, the core tests, regular expressions). Positions are code points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from allotment.cel import regex
+from allotment.cel.evaluation import value_format
+from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
+from allotment.cel.evaluation.library import format_string
+from allotment.cel.evaluation.library.arithmetic import LONGEST, refuse
+from allotment.cel.evaluation.values import CostExceeded, Failure, ListValue, Optional, TypeValue, Value
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_LOWER: Final = {c: c + 32 for c in range(65, 91)}
+_UPPER: Final = {c: c - 32 for c in range(97, 123)}
+# fmt: off
+_QUOTED: Final = str.maketrans(
+    {
+        "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+# fmt: on
+
+
+def _out_of_range(index: int) -> Failure:
+    return Failure(f"index out of range: {index}")
+
+
+def char_at(text: str, index: int) -> str:
+    """The character at an index; the index just behind the end gives an empty string."""
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def index_of(text: str, part: str, start: int = 0) -> int:
+    """Where ``part`` first occurs from ``start`` on, or -1."""
+    if not part:
+        return start
+    if start < 0:
+        raise _out_of_range(start)
+    return text.find(part, start) if start < len(text) else -1
+
+
+def last_index_of(text: str, part: str) -> int:
+    """Where ``part`` last occurs, or -1."""
+    return text.rfind(part) if part else len(text)
+
+
+def last_index_of_from(text: str, part: str, start: int) -> int:
+    """Where ``part`` last occurs at or before ``start``, or -1; a start beyond the end gives -1 too."""
+    if not part:
+        return start
+    if start < 0:
+        raise _out_of_range(start)
+    return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
+
+
+def replace(text: str, old: str, new: str, most: int = -1) -> str:
+    """Replace at most ``most`` occurrences, all when negative; an empty ``old`` occurs around every character."""
+    if len(new) > len(old):
+        times = len(text) + 1 if not old else text.count(old)
+        if 0 <= most < times:
+            times = most
+        if len(text) + times * (len(new) - len(old)) > LONGEST:
+            raise CostExceeded
+    return text.replace(old, new, most if most >= 0 else -1)
+
+
+def split(text: str, separator: str, most: int = -1) -> ListValue:
+    """At most ``most`` parts, all when negative; an empty separator gives the characters."""
+    if most == 0:
+        return ListValue([])
+    if separator:
+        return ListValue(list(text.split(separator, most - 1 if most > 0 else -1)))
+    if 0 < most < len(text):
+        return ListValue([*text[: most - 1], text[most - 1 :]])
+    return ListValue(list(text))
+
+
+def substring(text: str, start: int) -> str:
+    """From ``start`` to the end."""
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    return text[start:]
+
+
+def substring_range(text: str, start: int, end: int) -> str:
+    """From ``start`` up to ``end``."""
+    if start > end:
+        raise Failure(f"invalid substring range. start: {start}, end: {end}")
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    if not 0 <= end <= len(text):
+        raise _out_of_range(end)
+    return text[start:end]
+
+
+def quote(text: str) -> str:
+    """The text as a CEL string literal."""
+    return '"' + text.translate(_QUOTED) + '"'
+
+
+def join(parts: ListValue, separator: str = "") -> str:
+    """The strings one after another."""
+    total = 0
+    for part in parts.items:
+        if type(part) is not str:
+            raise Failure(f"join: invalid input: {value_format.show(part)}")
+        total += len(part) + len(separator)
+    if total > LONGEST:
+        raise CostExceeded
+    return separator.join(parts.items)
+
+
+def _test(compute: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]:
+    """The core tests carry no type guard; they look at their arguments themselves."""
+
+    def test(text: Value, part: Value) -> bool:
+        if type(text) is not str or type(part) is not str:
+            raise Failure(NO_SUCH_OVERLOAD)
+        return compute(text, part)
+
+    return test
+
+
+# --- regular expressions -----------------------------------------------------------------------------------------
+
+
+def matches(text: Value, pattern: Value) -> bool:
+    """Whether the pattern occurs in the text; for patterns that only the device knows."""
+    if type(text) is not str:
+        refuse("matches", text)
+    if type(pattern) is not str:
+        raise Failure(NO_SUCH_OVERLOAD)
+    try:
+        return regex.compile(pattern).matches(text)
+    except regex.RegexError as error:
+        raise Failure(str(error)) from None
+
+
+def _compiled(pattern: str) -> regex.Regex:
+    try:
+        return regex.compile(pattern)
+    except regex.RegexError as error:
+        raise Failure(f"Illegal regex: {error}") from None
+
+
+def find(text: str, pattern: str) -> str:
+    """The first match or an empty string."""
+    return _compiled(pattern).find(text)
+
+
+def find_all(text: str, pattern: str, most: int = -1) -> ListValue:
+    """At most ``most`` matches, all when negative."""
+    found = _compiled(pattern)
+    return ListValue(list(found.find_all(text, most))) if most else ListValue([])
+
+
+def _native(value: Value, wanted: type) -> Value:
+    """An argument by its native Go value: optionals count as what they hold, types as their names."""
+    while type(value) is Optional:
+        value = value.value
+    if type(value) is TypeValue:
+        value = value.name
+    if type(value) is not wanted:
+        raise Failure(NO_SUCH_OVERLOAD)
+    return value
+
+
+def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
+    """``matches``, ``find`` or ``findAll`` for a pattern known beforehand; its arguments carry no guard.
+
+    Raises RegexError for a pattern that does not compile.
+    """
+    compiled = regex.compile(pattern)
+
+    def checked(text: Value) -> str:
+        return _native(text, str)
+
+    def find_all(text: Value, _: Value, most: Value = -1) -> ListValue:
+        subject, count = checked(text), _native(most, int)
+        return ListValue(list(compiled.find_all(subject, count))) if count else ListValue([])
+
+    if function == "matches":
+        return lambda text, _: compiled.matches(checked(text))
+    if function == "find":
+        return lambda text, _: compiled.find(checked(text))
+    return find_all
+
+
+OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
+    "contains_string": _test(lambda text, part: part in text),
+    "ends_with_string": _test(str.endswith),
+    "starts_with_string": _test(str.startswith),
+    "string_char_at_int": char_at,
+    "string_index_of_string": index_of,
+    "string_index_of_string_int": index_of,
+    "string_last_index_of_string": last_index_of,
+    "string_last_index_of_string_int": last_index_of_from,
+    "string_lower_ascii": lambda text: text.translate(_LOWER),
+    "string_upper_ascii": lambda text: text.translate(_UPPER),
+    "string_replace_string_string": replace,
+    "string_replace_string_string_int": replace,
+    "string_split_string": split,
+    "string_split_string_int": split,
+    "string_substring_int": substring,
+    "string_substring_int_int": substring_range,
+    "string_trim": lambda text: text.strip(_SPACE),
+    "string_format": format_string.format_string,
+    "strings_quote": quote,
+    "list_join": join,
+    "list_join_string": join,
+    "string_find_string": find,
+    "string_find_all_string": find_all,
+    "string_find_all_string_int": find_all,
+}
+
+#: Overloads that upstream calls without looking at the types of their arguments.
+UNGUARDED: Final = frozenset({"contains_string", "ends_with_string", "starts_with_string"})
+
+SINGLETONS: Final[dict[str, Callable[..., Value]]] = {"matches": matches}

@@ -1,0 +1,306 @@
+"""``kubernetes.URL``: what Go's ``net/url`` accepts, and how it takes a URL apart.
+
+A text is a URL when Go's ``ParseRequestURI`` takes it: an absolute URI or an absolute path. The parts then come from
+the more lenient ``Parse``, which also knows fragments. Work is done on UTF-8 bytes, as in Go; parts that are not UTF-8
+keep their bytes as surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from allotment.cel.evaluation.library.network import AddressError, parse_address
+from allotment.cel.evaluation.values import Failure, ListValue, MapValue, Value
+from allotment.model.quoting import quote
+
+_ALPHANUMERIC: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+# What Go leaves as it is in each part of a URL (its encoding table for Go 1.26 and later).
+_IN_PATH: Final = frozenset(_ALPHANUMERIC + b"$&+,-./:;=@_~")
+_IN_FRAGMENT: Final = frozenset(_ALPHANUMERIC + b"!$&()*+,-./:;=?@_~")
+_IN_HOST: Final = frozenset(_ALPHANUMERIC + b"!\"$&'()*+,-.:;<=>[]_~")
+_IN_USER: Final = frozenset(_ALPHANUMERIC + b"$&+,-.;=_~")
+_LEFT_WHEN_VALID: Final = frozenset(b"!$&'()*+,;=:@[]%")
+_USERINFO: Final = re.compile(rb"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_SCHEME: Final = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*):")
+_PORT: Final = re.compile(rb"(?::[0-9]*)?")
+_ESCAPE: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
+_MOST_PARAMETERS: Final = 10_000
+
+
+class _Malformed(Exception):
+    pass
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+class URL:
+    """A URL in parts; parts are unescaped bytes unless they say otherwise."""
+
+    __slots__ = (
+        "force_query", "fragment", "host", "omit_host", "opaque", "path", "query", "raw_fragment", "raw_path", "scheme",
+        "user",
+    )  # fmt: skip
+    cel_type: ClassVar = "kubernetes.URL"
+    go_type: ClassVar = "cel.URL"
+
+    def __init__(self) -> None:
+        self.scheme = self.opaque = self.host = self.path = self.raw_path = self.query = b""
+        self.fragment = self.raw_fragment = b""
+        self.user: tuple[bytes, bytes | None] | None = None
+        self.force_query = self.omit_host = False
+
+    def escaped_path(self) -> bytes:
+        """The path as written when that is valid, else as Go escapes it."""
+        return _escaped(self.path, self.raw_path, _IN_PATH)
+
+    def __str__(self) -> str:
+        parts: list[bytes] = []
+        if self.scheme:
+            parts.append(self.scheme + b":")
+        if self.opaque:
+            parts.append(self.opaque)
+        else:
+            self._print_hierarchy(parts)
+        if self.force_query or self.query:
+            parts.append(b"?" + self.query)
+        if self.fragment:
+            parts.append(b"#" + _escaped(self.fragment, self.raw_fragment, _IN_FRAGMENT))
+        return _text(b"".join(parts))
+
+    def _print_hierarchy(self, parts: list[bytes]) -> None:
+        named = bool(self.host) or self.user is not None
+        if (self.scheme or named) and not (self.omit_host and not named):
+            if named or self.path:
+                parts.append(b"//")
+            if self.user is not None:
+                name, password = self.user
+                parts.append(_escape(name, _IN_USER))
+                if password is not None:
+                    parts.append(b":" + _escape(password, _IN_USER))
+                parts.append(b"@")
+            parts.append(_escape(self.host, _IN_HOST))
+        path = self.escaped_path()
+        if path and path[:1] != b"/" and self.host:
+            parts.append(b"/")
+        if not any(parts) and b":" in path.partition(b"/")[0]:
+            parts.append(b"./")
+        parts.append(path)
+
+    def host_and_port(self) -> tuple[bytes, bytes]:
+        """The host without brackets, and the port."""
+        host, port = self.host, b""
+        colon = host.rfind(b":")
+        if colon >= 0 and _PORT.fullmatch(host[colon:]):
+            host, port = host[:colon], host[colon + 1 :]
+        if host[:1] == b"[" and host[-1:] == b"]":
+            host = host[1:-1]
+        return host, port
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, URL) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+# --- escaping ----------------------------------------------------------------------------------------------------
+
+
+def _escape(raw: bytes, kept: frozenset[int]) -> bytes:
+    if kept.issuperset(raw):
+        return raw
+    return b"".join(bytes((c,)) if c in kept else b"%%%02X" % c for c in raw)
+
+
+def _escaped(plain: bytes, raw: bytes, kept: frozenset[int]) -> bytes:
+    if raw and all(c in kept or c in _LEFT_WHEN_VALID for c in raw) and _decode(raw) == plain:
+        return raw
+    return plain if plain == b"*" else _escape(plain, kept)
+
+
+def _decode(raw: bytes) -> bytes:
+    return _ESCAPE.sub(lambda found: bytes((int(found.group()[1:], 16),)), raw)
+
+
+def _unescape(raw: bytes, host: bool = False, zone: bool = False) -> bytes:
+    """Percent escapes resolved; hosts may escape only bytes beyond ASCII, zones only what could stand there."""
+    at = 0
+    while at < len(raw):
+        character = raw[at]
+        if character == 0x25:
+            escape = raw[at : at + 3]
+            if not _ESCAPE.fullmatch(escape):
+                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+            value = int(escape[1:], 16)
+            if host and value < 0x80 and escape != b"%25":
+                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+            if zone and escape != b"%25" and value != 0x20 and value not in _IN_HOST:
+                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+            at += 3
+            continue
+        if (host or zone) and character < 0x80 and character not in _IN_HOST:
+            raise _Malformed(f"invalid character {quote(chr(character))} in host name")
+        at += 1
+    return _decode(raw)
+
+
+# --- parsing -----------------------------------------------------------------------------------------------------
+
+
+def _parse(raw: bytes, request: bool) -> URL:
+    if any(c < 0x20 or c == 0x7F for c in raw):
+        raise _Malformed("net/url: invalid control character in URL")
+    if request and not raw:
+        raise _Malformed("empty url")
+    url = URL()
+    if raw == b"*":
+        url.path = raw
+        return url
+    if raw[:1] == b":":
+        raise _Malformed("missing protocol scheme")
+    scheme = _SCHEME.match(raw)
+    rest = raw
+    if scheme is not None:
+        url.scheme = scheme.group(1).lower()
+        rest = raw[scheme.end() :]
+    if rest.endswith(b"?") and rest.count(b"?") == 1:
+        url.force_query = True
+        rest = rest[:-1]
+    else:
+        rest, _, url.query = rest.partition(b"?")
+    if rest[:1] != b"/":
+        if url.scheme:
+            url.opaque = rest
+            return url
+        if request:
+            raise _Malformed("invalid URI for request")
+        if b":" in rest.partition(b"/")[0]:
+            raise _Malformed("first path segment in URL cannot contain colon")
+    if rest.startswith(b"//") and (url.scheme or (not request and not rest.startswith(b"///"))):
+        authority, slash, path = rest[2:].partition(b"/")
+        _parse_authority(url, authority)
+        rest = slash + path
+    elif url.scheme and rest[:1] == b"/":
+        url.omit_host = True
+    url.path = _unescape(rest)
+    if _escape(url.path, _IN_PATH) != rest:
+        url.raw_path = rest
+    return url
+
+
+def _parse_authority(url: URL, authority: bytes) -> None:
+    userinfo, at, host = authority.rpartition(b"@")
+    url.host = _parse_host(url.scheme, host)
+    if not at:
+        return
+    if not _USERINFO.fullmatch(userinfo):
+        raise _Malformed("net/url: invalid userinfo")
+    name, colon, password = userinfo.partition(b":")
+    unescaped = _unescape(name)
+    url.user = (unescaped, _unescape(password) if colon else None)
+
+
+def _parse_host(scheme: bytes, host: bytes) -> bytes:
+    opening = host.rfind(b"[")
+    if opening > 0:
+        raise _Malformed("invalid IP-literal")
+    if opening == 0:
+        return _parse_bracketed(host)
+    colon = host.find(b":")
+    if colon >= 0:
+        # Lists of hosts with ports are tolerated, but not for the web.
+        if scheme not in (b"http", b"https"):
+            colon = host.rfind(b":")
+        _check_port(host[colon:])
+    return _unescape(host, host=True)
+
+
+def _check_port(port: bytes) -> None:
+    if not _PORT.fullmatch(port):
+        raise _Malformed(f"invalid port {quote(_text(port))} after host")
+
+
+def _parse_bracketed(host: bytes) -> bytes:
+    closing = host.rfind(b"]")
+    if closing < 0:
+        raise _Malformed("missing ']' in host")
+    port = host[closing + 1 :]
+    _check_port(port)
+    name = host[1:closing]
+    zone = name.find(b"%25")
+    if zone >= 0:
+        name = _unescape(name[:zone], host=True) + _unescape(name[zone:], zone=True)
+    else:
+        name = _unescape(name, host=True)
+    try:
+        address, _ = parse_address(_text(name))
+    except AddressError as error:
+        raise _Malformed(f"invalid host: {error}") from None
+    if not address.v6:
+        raise _Malformed("invalid IP-literal")
+    return b"[" + name + b"]" + port
+
+
+def request_problem(text: str) -> str | None:
+    """What Go's ``ParseRequestURI`` says is wrong with a text, None when it takes it."""
+    try:
+        _parse(_bytes(text), True)
+    except _Malformed as problem:
+        return f"parse {quote(text)}: {problem}"
+    return None
+
+
+def url(text: str) -> URL:
+    """A URL from text."""
+    wrong = "URL parse error during conversion from string: "
+    problem = request_problem(text)
+    if problem is not None:
+        raise Failure(wrong + problem)
+    raw, _, fragment = _bytes(text).partition(b"#")
+    try:
+        parsed = _parse(raw, False)
+    except _Malformed as failure:
+        raise Failure(f"{wrong}parse {quote(_text(raw))}: {failure}") from None
+    try:
+        parsed.fragment = _unescape(fragment)
+    except _Malformed as failure:
+        raise Failure(f"{wrong}parse {quote(text)}: {failure}") from None
+    if _escape(parsed.fragment, _IN_FRAGMENT) != fragment:
+        parsed.raw_fragment = fragment
+    return parsed
+
+
+def _query(parsed: URL) -> MapValue:
+    values: dict[str, list[Value]] = {}
+    if parsed.query.count(b"&") < _MOST_PARAMETERS:
+        for parameter in parsed.query.split(b"&"):
+            if not parameter or b";" in parameter:
+                continue
+            key, _, value = parameter.partition(b"=")
+            try:
+                name = _text(_unescape(key.replace(b"+", b" ")))
+                content = _text(_unescape(value.replace(b"+", b" ")))
+            except _Malformed:
+                continue
+            values.setdefault(name, []).append(content)
+    return MapValue({name: (name, ListValue(items)) for name, items in values.items()})
+
+
+OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
+    "string_to_url": url,
+    "is_url_string": lambda text: request_problem(text) is None,
+    "url_get_scheme": lambda parsed: _text(parsed.scheme),
+    "url_get_host": lambda parsed: _text(parsed.host),
+    "url_get_hostname": lambda parsed: _text(parsed.host_and_port()[0]),
+    "url_get_port": lambda parsed: _text(parsed.host_and_port()[1]),
+    "url_get_escaped_path": lambda parsed: _text(parsed.escaped_path()),
+    "url_get_query": _query,
+}

@@ -1,0 +1,43 @@
+"""``&&``, ``||`` and ``!`` at run time."""
+
+from __future__ import annotations
+
+from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
+from allotment.cel.evaluation.steps import Frame, Run
+from allotment.cel.evaluation.values import Failure, Value
+
+
+def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
+    """A chain of ``&&`` (``deciding`` false) or ``||``: the first deciding operand wins, even over failures before it;
+    else the first failure is the result."""
+    other = not deciding
+
+    def run(frame: Frame) -> Value:
+        failed: Failure | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except Failure as failure:
+                if failed is None:
+                    failed = failure
+                continue
+            if value is other:
+                continue
+            if value is deciding:
+                return deciding
+            if failed is None:
+                failed = Failure(NO_SUCH_OVERLOAD)
+        if failed is not None:
+            raise failed
+        return other
+
+    return run
+
+
+def negated(value: Value) -> bool:
+    """``!value``"""
+    if value is True:
+        return False
+    if value is False:
+        return True
+    raise Failure(NO_SUCH_OVERLOAD)

@@ -1,0 +1,374 @@
+"""Variables and what is selected from them: ``device.attributes["d"].name``, ``x[i].?f``, ``has(e.f)``.
+
+Upstream resolves a variable with all its selections in one go, and charges 1 for the whole and 1 for each selection
+made; a selection from the result of a call starts a path of its own. What follows from that (what is charged when a key
+is missing, that ``c ? a : b`` passes selections on to its branches and does not charge for their paths) is visible in
+costs, so paths are planned as upstream has them, and the common ones from ``device`` are then shortened to a lookup.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.cel.evaluation import specializations
+from allotment.cel.evaluation.library.network import CIDR, IP
+from allotment.cel.evaluation.library.url import URL
+from allotment.cel.evaluation.steps import COST, Frame, Run, Step
+from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    NONE,
+    CostExceeded,
+    Failure,
+    ListValue,
+    MapValue,
+    Optional,
+    QuantityPointer,
+    TypeValue,
+    Uint,
+    Value,
+    go_type,
+    type_name,
+)
+from allotment.model.quantity import Quantity
+from allotment.model.semver import Semver
+
+_KEYS: Final = frozenset({str, int, Uint, bool, float})
+_UNCONVERTIBLE: Final[dict[type, str]] = {
+    Quantity: "*resource.Quantity", QuantityPointer: "*resource.Quantity", Semver: "semver.Version",
+    IP: "netip.Addr", CIDR: "netip.Prefix", URL: "*url.URL",
+}  # fmt: skip
+
+
+# --- one selection -----------------------------------------------------------------------------------------------
+
+
+def check_key(key: Value) -> None:
+    """Raise for a value that cannot select anything."""
+    if type(key) not in _KEYS:
+        raise Failure(f"invalid qualifier type: {go_type(key)}")
+
+
+def _index(values: ListValue, key: Value) -> int:
+    """The position that a key means in a list; -1 when it is outside."""
+    kind = type(key)
+    if kind is int:
+        position = key
+    elif (kind is Uint and key < 2**63) or (kind is float and abs(key) < 2.0**63 and key == int(key)):
+        position = int(key)
+    elif kind is float or kind is Uint:
+        raise Failure(f"unsupported index value {show(key)} in list")
+    else:
+        raise Failure(f"unsupported index type '{type_name(key)}' in list")
+    return position if 0 <= position < values.size else -1
+
+
+def select(value: Value, key: Value) -> Value:
+    """``value[key]``"""
+    kind = type(value)
+    if kind is MapValue:
+        found = value.find(key)
+        if found is not ABSENT:
+            return found
+    elif kind is ListValue:
+        position = _index(value, key)
+        if position >= 0:
+            return value.at(position)
+        raise Failure(f"index out of bounds: {show(key)}")
+    elif kind is Failure:
+        raise value
+    raise Failure(f"no such key: {show(key)}")
+
+
+def select_if_present(value: Value, key: Value) -> Value:
+    """``value[key]``, ABSENT when there is no such thing."""
+    kind = type(value)
+    if kind is MapValue:
+        return value.find(key)
+    if kind is ListValue:
+        position = _index(value, key)
+        return value.at(position) if position >= 0 else ABSENT
+    if kind is Failure:
+        raise value
+    return ABSENT
+
+
+def unwrapped(value: Value) -> Value:
+    """The content of an optional after a trip through Go's native values, which upstream makes whenever a variable or
+    a branch of ``?:`` holds an optional: Kubernetes' values do not survive it and become failures inside it."""
+    kind = type(value)
+    go_name = _UNCONVERTIBLE.get(kind)
+    if go_name is not None:
+        return Failure(f"unsupported conversion to ref.Val: ({go_name}){value}")
+    if kind is Failure:
+        # What did not survive an earlier trip does not survive this one.
+        return Failure(f"unsupported conversion to ref.Val: (*errors.errorString){value}")
+    if kind is TypeValue:
+        return value.name
+    if kind is Optional:
+        return None if value.value is ABSENT else unwrapped(value.value)
+    return value
+
+
+def rewrapped(value: Value) -> Value:
+    """A value as it comes out of a variable or a branch: optionals are unwrapped and wrapped again."""
+    if type(value) is Optional and value.value is not ABSENT:
+        return Optional(unwrapped(value.value))
+    return value
+
+
+# --- paths -------------------------------------------------------------------------------------------------------
+
+
+class Selection:
+    """One selection of a path: by a constant ``key``, or by one that ``compute`` gives."""
+
+    __slots__ = ("compute", "key", "optional", "test")
+
+    def __init__(self, key: Value, compute: Run | None = None, optional: bool = False, test: bool = False) -> None:
+        self.key = key
+        self.compute = compute
+        self.optional = optional
+        self.test = test
+
+
+class Path(Step):
+    """A root and the selections from it. ``resolve`` gives the value without the charge for the whole; ``run`` charges.
+
+    A path grows while the planner climbs the tree, so its functions are made when they are first asked for.
+    """
+
+    __slots__ = ("_resolve", "_run", "fuse", "is_device", "plain_root", "root", "selections", "test_only")
+
+    def __init__(self, root: Run, *, is_device: bool = False, plain_root: bool = False, fuse: bool = True) -> None:
+        self.root = root
+        self.is_device = is_device
+        #: The root is a variable that needs no look at optionals, so the value is the path.
+        self.plain_root = plain_root
+        self.fuse = fuse
+        self.selections: list[Selection] = []
+        self.test_only = False
+        self._run: Run | None = None
+        self._resolve: Run | None = None
+
+    def extended(self, selection: Selection) -> Step:
+        """This path with one more selection."""
+        self.selections.append(selection)
+        self._run = self._resolve = None
+        return self
+
+    @property
+    def device_keys(self) -> tuple[str, ...] | None:
+        """The keys of a path from ``device`` that are all constant and required; None for other paths."""
+        if self.fuse and self.is_device and all(map(_is_plain, self.selections)):
+            return tuple(selection.key for selection in self.selections)
+        return None
+
+    @property
+    def resolve(self) -> Run:
+        """The value, without the charge for the whole path."""
+        if self._resolve is None:
+            self._resolve = _resolver(self)
+        return self._resolve
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
+        """The value, charged."""
+        if self._run is None:
+            self._run = _runner(self)
+        return self._run
+
+
+class Branches(Step):
+    """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself.
+
+    A branch that is a ``has(…)`` itself gives what its path resolves to, which for an optional is an optional.
+    """
+
+    __slots__ = ("_resolve", "condition", "falsy", "tested", "truthy")
+
+    def __init__(self, condition: Run, truthy: Path | Branches, falsy: Path | Branches) -> None:
+        self.condition = condition
+        self.truthy = truthy
+        self.falsy = falsy
+        #: The whole is the operand of ``has``.
+        self.tested = False
+        self._resolve: Run | None = None
+
+    def extended(self, selection: Selection) -> Step:
+        """Both branches with one more selection."""
+        self.truthy.extended(selection)
+        self.falsy.extended(selection)
+        self.tested = selection.test
+        self._resolve = None
+        return self
+
+    @property
+    def resolve(self) -> Run:
+        """The value of the branch that the condition picks."""
+        if self._resolve is None:
+            self._resolve = _branching(self.condition, self.truthy.resolve, self.falsy.resolve)
+        return self._resolve
+
+    @property
+    def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
+        """The value; ``has`` over branches gives a bool."""
+        if self.tested:
+            return _refunded(_presence(self.resolve))
+        return self.resolve
+
+
+def _branching(condition: Run, truthy: Run, falsy: Run) -> Run:
+    def run(frame: Frame) -> Value:
+        decided = condition(frame)
+        if decided is True:
+            return truthy(frame)
+        if decided is False:
+            return falsy(frame)
+        raise Failure("no such overload")
+
+    return run
+
+
+def _presence(resolve: Run) -> Run:
+    def run(frame: Frame) -> Value:
+        found = resolve(frame)
+        return found.value is not ABSENT if type(found) is Optional else found
+
+    return run
+
+
+def _refunded(compute: Run) -> Run:
+    """``has`` gives the charge for a path back, even that for branches, which never made it; below zero the count
+    wraps around and exceeds every limit."""
+
+    def run(frame: Frame) -> Value:
+        try:
+            return compute(frame)
+        finally:
+            if frame[COST] < 1:
+                raise CostExceeded(2**64 - 1)
+            frame[COST] -= 1
+
+    return run
+
+
+def _runner(path: Path) -> Run:
+    if path.selections and path.selections[-1].test:
+        # ``has`` gives the charge for the path back.
+        short = _short_presence(path) if path.fuse else None
+        return _presence(path.resolve) if short is None else short
+    if path.fuse:
+        short = _short(path, 1)
+        if short is not None:
+            return short
+    resolve = path.resolve
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = resolve(frame)
+        except Failure:
+            frame[COST] += 1
+            raise
+        frame[COST] += 1
+        return value
+
+    return run
+
+
+def _resolver(path: Path) -> Run:
+    if path.fuse:
+        short = _short(path, 0)
+        if short is not None:
+            return short
+    root = path.root
+    selections = tuple(path.selections)
+    if path.fuse and path.is_device and len(selections) > 2 and all(map(_is_plain, selections[:2])):
+        # Start at the domain: it cannot fail.
+        kind, domain = selections[0].key, selections[1].key
+        if kind in ("attributes", "capacity"):
+            start = specializations.value_at((kind, domain), 0)
+            assert start is not None
+            root = start
+            selections = selections[2:]
+
+    def resolve(frame: Frame) -> Value:
+        value = root(frame)
+        optional = False
+        if type(value) is Optional:
+            if value.value is ABSENT:
+                return value
+            value = unwrapped(value.value)
+            optional = True
+        for selection in selections:
+            optional = optional or selection.optional
+            if optional:
+                value = _advance_optional(frame, value, selection)
+                if value is ABSENT:
+                    return NONE
+            else:
+                value = _advance(frame, value, selection)
+        return Optional(value) if optional else value
+
+    return resolve
+
+
+def _advance(frame: Frame, value: Value, selection: Selection) -> Value:
+    # Charged whether it succeeds or not.
+    key = selection.key
+    if selection.compute is not None:
+        try:
+            key = selection.compute(frame)
+            check_key(key)
+        except Failure:
+            frame[COST] += 1
+            raise
+    frame[COST] += 1
+    if selection.test:
+        return select_if_present(value, key) is not ABSENT
+    return select(value, key)
+
+
+def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value:
+    # Charged only when there is something.
+    key = selection.key
+    if selection.compute is not None:
+        key = selection.compute(frame)
+        check_key(key)
+    found = select_if_present(value, key)
+    if found is not ABSENT:
+        frame[COST] += 1
+    return found
+
+
+# --- short forms -------------------------------------------------------------------------------------------------
+
+
+def _is_plain(selection: Selection) -> bool:
+    return type(selection.key) is str and not (selection.compute or selection.optional or selection.test)
+
+
+def _short(path: Path, charge: int) -> Run | None:
+    """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
+    keys = path.device_keys
+    if keys is not None:
+        return specializations.value_at(keys, charge)
+    if not path.plain_root or path.selections:
+        return None
+    root = path.root
+    if not charge:
+        return root
+
+    def variable(frame: Frame) -> Value:
+        frame[COST] += 1
+        return root(frame)
+
+    return variable
+
+
+def _short_presence(path: Path) -> Run | None:
+    selections = path.selections
+    if not path.is_device or len(selections) != 3 or not all(map(_is_plain, selections[:2])):
+        return None
+    kind, domain, name = (s.key for s in selections)
+    return specializations.is_present(kind, domain, name) if kind in ("attributes", "capacity") else None

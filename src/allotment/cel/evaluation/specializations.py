@@ -1,0 +1,220 @@
+"""Closures for the shapes that most selectors are made of: one value of the device, compared with a literal.
+
+Each does what the general closures do, charge included, in a single call. They apply to paths whose selections are all
+constant: ``device.driver``, ``device.attributes["d"].name``, ``device.capacity["d"].name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from allotment.cel.evaluation import cost
+from allotment.cel.evaluation.equality import equal
+from allotment.cel.evaluation.steps import COST, DEVICE, Frame, Run
+from allotment.cel.evaluation.values import ABSENT, Failure, QuantityPointer, Value, no_such_overload
+from allotment.model.quantity import Quantity
+
+_NOTHING: Final[dict[str, Value]] = {}
+
+
+def value_at(keys: tuple[str, ...], charge: int) -> Run | None:
+    """The value at a path, ``charge`` included for the whole beside 1 for each selection; None for other paths."""
+    if len(keys) == 1:
+        return _field(keys[0], 1 + charge)
+    if len(keys) == 2 and keys[0] in ("attributes", "capacity"):
+        return _domain(keys[0], keys[1], 2 + charge)
+    if len(keys) == 3 and keys[0] in ("attributes", "capacity"):
+        return _value(keys[0], keys[1], keys[2], 3 + charge)
+    return None
+
+
+def _field(name: str, charge: int) -> Run | None:
+    if name == "driver":
+
+        def driver(frame: Frame) -> Value:
+            frame[COST] += charge
+            return frame[DEVICE].driver
+
+        return driver
+    if name == "allowMultipleAllocations":
+
+        def multiple(frame: Frame) -> Value:
+            frame[COST] += charge
+            return frame[DEVICE].multiple
+
+        return multiple
+    return None
+
+
+def _domain(kind: str, domain: str, charge: int) -> Run:
+    def run(frame: Frame) -> Value:
+        frame[COST] += charge
+        return frame[DEVICE].domain(kind, domain)
+
+    return run
+
+
+def _value(kind: str, domain: str, name: str, charge: int) -> Run:
+    missing = f"no such key: {name}"
+    if kind == "attributes":
+
+        def attribute(frame: Frame) -> Value:
+            frame[COST] += charge
+            found = frame[DEVICE].attributes.get(domain, _NOTHING).get(name, ABSENT)
+            if found is ABSENT:
+                raise Failure(missing)
+            return found
+
+        return attribute
+
+    def capacity(frame: Frame) -> Value:
+        frame[COST] += charge
+        found = frame[DEVICE].capacity.get(domain, _NOTHING).get(name, ABSENT)
+        if found is ABSENT:
+            raise Failure(missing)
+        return found
+
+    return capacity
+
+
+def is_present(kind: str, domain: str, name: str) -> Run:
+    """``has(device.attributes["d"].name)``; ``has`` gives the charge for the whole path back."""
+
+    def run(frame: Frame) -> Value:
+        frame[COST] += 3
+        device = frame[DEVICE]
+        return name in (device.attributes if kind == "attributes" else device.capacity).get(domain, _NOTHING)
+
+    return run
+
+
+# --- equality with a literal -------------------------------------------------------------------------------------
+
+
+def differ(left: Value, right: Value) -> bool:
+    """``left != right``: upstream asks whether equality gave true, and a failure did not."""
+    try:
+        return not equal(left, right)
+    except Failure:
+        return True
+
+
+def equals_text(first: Run, text: str, wanted: bool) -> Run:
+    """``value == "text"``, or ``!=`` when not ``wanted``."""
+    length = len(text)
+    # The charge by the length of the value; the shorter of the two counts.
+    charges = cost.TRAVERSAL[: min(length, 1024) + 1]
+    known = len(charges)
+    most = cost.equality(text, text)
+    charge_of = cost.equality if wanted else cost.inequality
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += 1 if length else 0
+            raise
+        if type(value) is str:
+            size = len(value)
+            frame[COST] += charges[size] if size < known else most if size >= length else charge_of(value, text)
+            return (value == text) is wanted
+        frame[COST] += charge_of(value, text)
+        return equal(value, text) if wanted else differ(value, text)
+
+    return run
+
+
+def driver_equals(text: str, wanted: bool) -> Run:
+    """``device.driver == "text"``"""
+    length = len(text)
+    most = 2 + cost.equality(text, text)
+
+    def run(frame: Frame) -> Value:
+        driver = frame[DEVICE].driver
+        frame[COST] += most if len(driver) >= length else 2 + cost.equality(driver, text)
+        return (driver == text) is wanted
+
+    return run
+
+
+def attribute_equals_text(domain: str, name: str, text: str, wanted: bool) -> Run:
+    """``device.attributes["d"].name == "text"``"""
+    missing = f"no such key: {name}"
+    length = len(text)
+    most = 4 + cost.equality(text, text)
+    failed = 4 + (1 if length else 0)
+    charge_of = cost.equality if wanted else cost.inequality
+
+    def run(frame: Frame) -> Value:
+        value = frame[DEVICE].attributes.get(domain, _NOTHING).get(name, ABSENT)
+        if type(value) is str:
+            frame[COST] += most if len(value) >= length else 4 + charge_of(value, text)
+            return (value == text) is wanted
+        if value is ABSENT:
+            frame[COST] += failed
+            raise Failure(missing)
+        frame[COST] += 4 + charge_of(value, text)
+        return equal(value, text) if wanted else differ(value, text)
+
+    return run
+
+
+def equals_scalar(first: Run, scalar: int, wanted: bool) -> Run:
+    """``value == 7``, ``value == true`` and the like."""
+    kind = type(scalar)
+    charge_of = cost.equality if wanted else cost.inequality
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += 1
+            raise
+        if type(value) is kind:
+            frame[COST] += 1
+            return (value == scalar) is wanted
+        frame[COST] += charge_of(value, scalar)
+        return equal(value, scalar) if wanted else differ(value, scalar)
+
+    return run
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+def order_with_int(
+    first: Run, fast: Callable[[Any, Any], bool], slow: Callable[[Value, Value], Value], number: int, charge: int
+) -> Run:
+    """``value < 7`` and the like; ``slow`` compares what is no int."""
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += charge
+            raise
+        frame[COST] += charge
+        return fast(value, number) if type(value) is int else slow(value, number)
+
+    return run
+
+
+def compare_quantity(first: Run, fast: Callable[[Any, Any], bool], wanted: Quantity, number: int, charge: int) -> Run:
+    """``value.compareTo(quantity("1Gi")) >= 0`` and the like; ``charge`` is that of everything but the value."""
+    nano = wanted.nano
+
+    def run(frame: Frame) -> Value:
+        try:
+            value = first(frame)
+        except Failure:
+            frame[COST] += charge
+            raise
+        frame[COST] += charge
+        kind = type(value)
+        if kind is Quantity or kind is QuantityPointer:
+            found = value.nano
+            return fast((found > nano) - (found < nano), number)
+        raise no_such_overload("compareTo", (value, wanted))
+
+    return run

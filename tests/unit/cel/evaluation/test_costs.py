@@ -1,0 +1,88 @@
+"""Costs at run time, those that the recordings do not pin down by themselves, and the limit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cel import DeviceInput
+from allotment.cel.evaluation import cost
+from allotment.cel.evaluation.equality import equal
+from allotment.model.resource import Device, DeviceAttribute
+from tests.unit.cel.evaluating import evaluate
+
+TYPICAL = (
+    'device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100" && '
+    'device.capacity["gpu.example.com"].memory.compareTo(quantity("20Gi")) >= 0'
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (TYPICAL, 4 + 5 + 7),
+        ('device.attributes["gpu.example.com"].model', 4),
+        ('has(device.attributes["gpu.example.com"].model)', 3),
+        ("dyn(device).driver", 4),
+        # A missing name is charged like a present one, a missing optional one is not.
+        ('device.attributes["gpu.example.com"].nope', 4),
+        ('device.attributes["gpu.example.com"].?nope', 3),
+        # Both arguments of an operator are evaluated, whatever the first one gave; those of a function are not.
+        ("1/0 + 1/0", 3),
+        ('"x".replace(string(1/0), string(1/0))', 2),
+        # A branch that is a path costs its selections only.
+        ('true ? device.driver : "x"', 1),
+        ("cel.bind(x, 1/0, true)", 0),
+        ("cel.bind(x, 1 + 1, x == 2 && x == 2)", 5),
+        ("[1, 2, 3].all(x, x > 0)", 16),
+        ("[3, 2, 1].exists(x, x > 1)", 10),
+        ("1 in [1, 2, 3]", 0),
+        ("lists.range(10).size()", 22),
+    ],
+)
+def test_costs(expression: str, expected: int) -> None:
+    assert evaluate(expression).cost == expected
+
+
+@pytest.mark.parametrize(
+    "expression", [TYPICAL, "[1, 2, 3].all(x, [x].exists(y, y > 0 || 1/0 > 0))", "(true ? device : dyn(1)).driver"]
+)
+def test_the_limit_stops_at_the_step_that_exceeds_it(expression: str) -> None:
+    whole = evaluate(expression).cost
+    assert whole is not None
+    assert evaluate(expression, limit=whole).error is None
+    seen = []
+    for limit in range(whole):
+        stopped = evaluate(expression, limit=limit)
+        assert str(stopped.error) == "operation cancelled: actual cost limit exceeded"
+        assert stopped.cost is not None
+        assert limit < stopped.cost <= whole
+        seen.append(stopped.cost)
+    assert seen == sorted(seen)
+
+
+def test_the_limit_is_not_absorbed() -> None:
+    stopped = evaluate("lists.range(900000).all(x, x >= 0) || true")
+    assert str(stopped.error) == "operation cancelled: actual cost limit exceeded"
+
+
+def test_a_negative_depth_wraps_around_as_in_go() -> None:
+    assert evaluate("[1, 2].flatten(-1)").cost == 9
+    assert str(evaluate("[1].flatten(-1)").error) == "level must be non-negative"
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_the_short_forms_charge_what_the_rule_says(left: str, right: str) -> None:
+    """``attribute == literal`` has a closure of its own, which must charge as the rule for ``==`` does."""
+    device = DeviceInput(left, Device(attributes={"x": DeviceAttribute(string=left)}))
+    literal = '"' + "".join(f"\\U{ord(c):08x}" for c in right) + '"'
+    if any(0xD800 <= ord(c) < 0xE000 for c in left + right):
+        return
+    for path, selections in (
+        (f"device.attributes[device.driver].x == {literal}", 5),
+        (f"device.driver == {literal}", 2),
+    ):
+        found = evaluate(path, device=device)
+        assert found.value is equal(left, right)
+        assert found.cost == selections + cost.equality(left, right)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cel.evaluation.float_format import decimal, double
+from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    Duration,
+    ListValue,
+    MapValue,
+    Optional,
+    Timestamp,
+    TypeValue,
+    map_key,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    # Go's fmt, run.
+    [
+        (1.0, "1"),
+        (123456.0, "123456"),
+        (1234567.0, "1.234567e+06"),
+        (1e20, "1e+20"),
+        (123456789.125, "1.23456789125e+08"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (-0.0, "-0"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Inf"),
+        (5e-324, "5e-324"),
+        (100000.0, "100000"),
+    ],
+)
+def test_doubles_print_as_in_go(value: float, text: str) -> None:
+    assert double(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_both_spellings_of_a_double_read_back(value: float) -> None:
+    assert float(double(value)) == value
+    assert float(decimal(value)) == value
+    assert "e" not in decimal(value)
+
+
+def test_values_in_error_texts() -> None:
+    pair = MapValue({map_key("k"): ("k", ListValue([1, "x", None]))})
+    assert show(pair) == "{k: [1, x, 0]}"
+    assert show(Optional(1.5)) == "optional(1.5)"
+    assert show(Optional(ABSENT)) == "optional.none()"
+    assert show(TypeValue("int")) == "int"
+    assert show(b"ab") == "[97 98]"
+    assert show(Duration(90 * 60 * 10**9 + 1)) == "1h30m0.000000001s"
+    assert show(Timestamp(0)) == "1970-01-01 00:00:00 +0000 UTC"
+
+
+def test_what_contains_itself_many_times_is_cut() -> None:
+    nested = ListValue(["x"])
+    for _ in range(60):
+        nested = ListValue([nested, nested])
+    assert len(show(nested)) < 10_000_000

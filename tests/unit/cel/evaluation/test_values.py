@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    Abort,
+    CostExceeded,
+    ListValue,
+    MapValue,
+    Optional,
+    Uint,
+    map_key,
+    size,
+    type_name,
+    weight,
+)
+
+
+def test_keys_of_different_types_are_different_keys() -> None:
+    keys = [1, True, Uint(1), 1.0, "1", b"1".decode() + " ", None]
+    assert len({map_key(key) for key in keys}) == len(keys)
+
+
+def test_numbers_find_each_other_and_doubles_only_doubles() -> None:
+    ints = MapValue({map_key(1): (1, "int")})
+    assert ints.find(Uint(1)) == ints.find(1.0) == "int"
+    assert ints.find(1.5) is ints.find(float("inf")) is ints.find(True) is ABSENT
+    doubles = MapValue({map_key(1.0): (1.0, "double")})
+    assert doubles.find(1.0) == "double"
+    assert doubles.find(1) is ABSENT
+
+
+def test_what_go_cannot_hash_ends_the_evaluation() -> None:
+    with pytest.raises(Abort, match=r"hash of unhashable type types\.Bytes"):
+        map_key(b"x")
+
+
+def test_a_fallback_is_found_but_not_held() -> None:
+    domains = MapValue.of_strings([("a", 1)], fallback=MapValue({}))
+    assert type_name(domains.find("b")) == "map"
+    assert not domains.holds("b")
+    assert domains.holds("a")
+    assert len(domains) == 1
+
+
+@given(st.lists(st.lists(st.integers(), max_size=3), max_size=6), st.data())
+def test_joined_lists_read_like_copied_ones(parts: list[list[int]], data: st.DataObject) -> None:
+    joined = ListValue([])
+    for part in parts:
+        joined = ListValue.concat(joined, ListValue(part))
+    flat = [item for part in parts for item in part]
+    assert joined.size == len(flat)
+    if flat:
+        index = data.draw(st.integers(0, len(flat) - 1))
+        assert joined.at(index) == flat[index]
+    assert list(joined) == flat
+
+
+def test_a_long_chain_of_joins_needs_no_deep_recursion() -> None:
+    joined = ListValue([0])
+    for i in range(1, 5000):
+        joined = ListValue.concat(joined, ListValue([i]))
+    assert joined.at(0) == 0
+    assert list(joined) == list(range(5000))
+
+
+def test_doubling_is_free_until_the_elements_are_wanted() -> None:
+    doubled = ListValue([1])
+    for _ in range(60):
+        doubled = ListValue.concat(doubled, doubled)
+    assert doubled.size == 2**60
+    with pytest.raises(CostExceeded):
+        list(doubled)
+
+
+def test_weight_counts_shared_parts_every_time() -> None:
+    nested = ListValue(["x"])
+    for _ in range(40):
+        nested = ListValue([nested, nested])
+    assert weight(nested) > 2**40
+
+
+def test_sizes() -> None:
+    assert size("é😀") == 2
+    assert size(b"abc") == 3
+    assert size(ListValue([1, 2])) == 2
+    assert size(Optional("abc")) == 3
+    assert size(7) == size(None) == size(Optional(ABSENT)) == 1

@@ -1,0 +1,38 @@
+"""Orderings of quantities and versions become methods; others stay, and what comes out compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.cel import compile_selector
+from allotment.cel.ordering_operators import mended
+from allotment.model.features import Features
+
+MEMORY = 'device.capacity["gpu.example.com"].memory'
+VERSION = 'device.attributes["gpu.example.com"].driverVersion'
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f'{MEMORY} >= quantity("40Gi")', f'{MEMORY}.compareTo(quantity("40Gi")) >= 0'),
+        (f'({MEMORY}) < ("40Gi")', f'({MEMORY}).compareTo(quantity("40Gi")) < 0'),
+        (f'quantity("40Gi") <= {MEMORY}', f'quantity("40Gi").compareTo({MEMORY}) <= 0'),
+        (f'{VERSION} > semver("1.2.0") && true', f'{VERSION}.compareTo(semver("1.2.0")) > 0 && true'),
+        (
+            f'{MEMORY} > quantity("1Gi") && {MEMORY} < quantity("2Gi")',
+            f'{MEMORY}.compareTo(quantity("1Gi")) > 0 && {MEMORY}.compareTo(quantity("2Gi")) < 0',
+        ),
+    ],
+)
+def test_an_ordering_becomes_a_method(written: str, meant: str) -> None:
+    assert mended(written) == meant
+    compile_selector(meant, Features(kube="1.36"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['device.attributes["gpu.example.com"].index > 2', f'{MEMORY} == quantity("40Gi")', f"{MEMORY} >= quantity("],
+)
+def test_what_is_no_such_ordering_is_left_alone(written: str) -> None:
+    assert mended(written) is None
