@@ -21,8 +21,8 @@ from allotment.engine.claims.eligibility import Examiner
 from allotment.engine.claims.requests import Ask, Compiler, Shape
 from allotment.engine.cluster.devices import Record
 from allotment.engine.cluster.layout import NodeView
+from allotment.engine.cluster.node_selection import reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
-from allotment.engine.cluster.reach import reaches
 from allotment.engine.results import Assembler
 from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop, Verdict
 from allotment.model.meta import ObjectKey

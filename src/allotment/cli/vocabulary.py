@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.published_names import near
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
 from allotment.vocabulary.changes import Change, changes

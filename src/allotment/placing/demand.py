@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import ResourceRequirements, Toleration
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.journal import Journal
-from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.trees import Tree

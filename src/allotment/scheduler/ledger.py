@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model import contested_claims, pod_groups
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.diagnosis.cluster import diagnose
-from allotment.engine.diagnosis.world import with_devices
+from allotment.engine.diagnosis.diagnoser import diagnose
+from allotment.engine.diagnosis.scenario import with_devices
 from allotment.engine.refusal import Refused
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceConstraint, ResourceClaim, ResourceSlice

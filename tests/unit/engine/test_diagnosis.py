@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.attempts import Attempts
-from allotment.engine.diagnosis.cluster import diagnose
-from allotment.engine.diagnosis.world import World
+from allotment.engine.diagnosis.diagnoser import diagnose
+from allotment.engine.diagnosis.scenario import World
+from allotment.engine.diagnosis.trial_cache import Attempts
 from allotment.engine.outcome import Aborted, Allocated, Outcome
 from allotment.engine.refusal import CODES, Diagnosis, Refused
 from allotment.model.features import Features

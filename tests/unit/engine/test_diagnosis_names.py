@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.engine.diagnosis.names import did_you_mean, likeness, near, published
+from allotment.engine.diagnosis.published_names import did_you_mean, likeness, near, published
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice, ResourceSliceSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.diagnosis.cluster import diagnose
+from allotment.engine.diagnosis.diagnoser import diagnose
 from allotment.model.resource import DeviceRequest, DeviceSubRequest, ResourceClaim
 from tests.unit.engine.objects import claim, device, inventory, request, slice_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.refusal import Diagnosis
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from allotment.cli.demonstrating.apply import Tool, words_of
 from allotment.cli.examples import Example
 from allotment.cli.shown.naming import kinds_of, ranges
-from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.diagnosis.published_names import kind_of
 from allotment.lab.lab import Lab
 from allotment.model.loading import load_text
 from allotment.model.resource import Device

@@ -12,6 +12,7 @@ from allotment.engine.cluster.devices import Record, TraitsTable, is_plain
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.journal import Journal
 from allotment.engine.cluster.layout import LayoutTable, NodeView, build_view
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.cluster.pools import (
     Gathering,
     Pool,
@@ -22,7 +23,6 @@ from allotment.engine.cluster.pools import (
     in_order,
     is_relevant,
 )
-from allotment.engine.cluster.reach import NodeFacts
 from allotment.engine.cluster.taints import rule_applies
 from allotment.engine.cluster.usage import Usage
 from allotment.engine.release import release

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.devices import KINDS, Record, Traits
 from allotment.engine.cluster.identity import DeviceID
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.cluster.pools import Pool, PoolStatus, device_reaches
-from allotment.engine.cluster.reach import NodeFacts
 from allotment.engine.cluster.usage import Usage
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice

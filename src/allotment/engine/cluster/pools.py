@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
 from allotment.model.resource import CounterSet, Device, ResourceSlice
 
 

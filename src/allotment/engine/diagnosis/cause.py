@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from allotment.engine.diagnosis.constrained import constraint_unmet
-from allotment.engine.diagnosis.edits import fewer_devices
+from allotment.engine.diagnosis.candidate_changes import fewer_devices
+from allotment.engine.diagnosis.context import Cause, Inquiry, Scene, fewest, places
 from allotment.engine.diagnosis.holders import Holdings, holdings
 from allotment.engine.diagnosis.request import exact, first_unknown_class
-from allotment.engine.diagnosis.scene import Cause, Inquiry, Scene, fewest, places
+from allotment.engine.diagnosis.scenario import World, claim_name, only_alternative, only_request, with_devices
 from allotment.engine.diagnosis.together import competition
-from allotment.engine.diagnosis.view import look
-from allotment.engine.diagnosis.world import World, claim_name, only_alternative, only_request, with_devices
+from allotment.engine.diagnosis.unmet_constraints import constraint_unmet
+from allotment.engine.diagnosis.visible_devices import look
 from allotment.engine.outcome import Aborted, Allocated, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import RANK

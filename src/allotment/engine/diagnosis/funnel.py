@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, Reference, Selector, compile_selector
 from allotment.engine.cluster.taints import blocking_taint
-from allotment.engine.diagnosis.conditions import one_line
 from allotment.engine.diagnosis.holders import Holder, Holdings
-from allotment.engine.diagnosis.view import Seen, View
+from allotment.engine.diagnosis.selector_conditions import one_line
+from allotment.engine.diagnosis.visible_devices import Seen, View
 from allotment.engine.refusal import Funnel, Step
 from allotment.model.features import Features
 from allotment.model.resource import CapacityRequirements, DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration

@@ -6,16 +6,22 @@ from collections.abc import Callable
 from functools import partial
 
 from allotment.cel import CompileError, compile_selector
-from allotment.engine.diagnosis.edits import ask_for, other_classes
+from allotment.engine.diagnosis.candidate_changes import ask_for, other_classes
+from allotment.engine.diagnosis.context import Cause, Scene, places, wanted_of
 from allotment.engine.diagnosis.funnel import Loss, Trace
+from allotment.engine.diagnosis.in_use import by_counters, by_use
 from allotment.engine.diagnosis.miswritten import meant
-from allotment.engine.diagnosis.names import did_you_mean
-from allotment.engine.diagnosis.offered import all_of_unknown, by_capacity, by_taints, nothing_visible, withheld_pool
-from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
-from allotment.engine.diagnosis.selection import by_selector, too_few
-from allotment.engine.diagnosis.taken import by_counters, by_use
+from allotment.engine.diagnosis.node_supply import (
+    all_of_unknown,
+    by_capacity,
+    by_taints,
+    nothing_visible,
+    withheld_pool,
+)
+from allotment.engine.diagnosis.published_names import did_you_mean
+from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, World, edit_class, edit_selector
+from allotment.engine.diagnosis.selector_mismatch import by_selector, too_few
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from allotment.engine.diagnosis.constrained import constraints_compete
-from allotment.engine.diagnosis.edits import ask_for, drop_one, free_claims
-from allotment.engine.diagnosis.scene import Cause, Scene, fewest, places, wanted_of
-from allotment.engine.diagnosis.taken import all_holders
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.candidate_changes import ask_for, drop_one, free_claims
+from allotment.engine.diagnosis.context import Cause, Scene, fewest, places, wanted_of
+from allotment.engine.diagnosis.in_use import all_holders
+from allotment.engine.diagnosis.scenario import Candidate, claim_name
+from allotment.engine.diagnosis.unmet_constraints import constraints_compete
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.diagnosis.wording import listed, plural
-from allotment.engine.diagnosis.world import Candidate, claim_name
 from allotment.model.resource import ResourceClaim
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.engine.diagnosis.holders import Holder, among
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.model.quantity import Quantity
 
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from allotment.engine.claims.requests import Ask
 from allotment.engine.search.attempt import Attempt
-from allotment.engine.search.counting import Demand, can_match, most_within
-from allotment.engine.search.groups import groups
+from allotment.engine.search.counter_groups import groups
+from allotment.engine.search.counting_bounds import Demand, can_match, most_within
 
 #: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
 #: constraint values, of which each is then looked at alone.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from allotment.engine.claims.requests import Ask
 from allotment.engine.search.attempt import Attempt
-from allotment.engine.search.groups import connected
+from allotment.engine.search.counter_groups import connected
 
 
 def _kinds(attempt: Attempt) -> list[Hashable]:

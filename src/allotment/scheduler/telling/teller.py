@@ -21,7 +21,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
-from allotment.engine.diagnosis.cluster import Diagnoser
+from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree

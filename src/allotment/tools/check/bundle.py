@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, TypeVarTuple
 
-from allotment.engine.diagnosis.names import Published, published
+from allotment.engine.diagnosis.published_names import Published, published
 from allotment.model.core import Namespace, Node
 from allotment.model.decoding import DecodingError, Manifest, decode
 from allotment.model.features import Features

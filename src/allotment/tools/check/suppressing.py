@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.loading import Commentary, commentary
 from allotment.tools.check.catalogue import UNUSED_IGNORE, catalogue
 from allotment.tools.check.finding import Finding, Range

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features

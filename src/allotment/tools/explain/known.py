@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.diagnosis.world import claim_name
+from allotment.engine.diagnosis.diagnoser import Diagnoser
+from allotment.engine.diagnosis.scenario import claim_name
 from allotment.engine.refusal import Diagnosis
 from allotment.model.resource import ResourceClaim
 

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from allotment.engine.diagnosis.miswritten import meant
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.published_names import near
 from allotment.engine.refusal import Change
 from allotment.model.core import Pod, PodResourceClaim, Taint, Toleration
 from allotment.model.meta import ObjectKey, Value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice

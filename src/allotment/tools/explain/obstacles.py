@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.diagnosis.published_names import kind_of
 from allotment.engine.refusal import Diagnosis
 from allotment.model.meta import Value
 from allotment.model.resource import Device, ResourceClaim

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.diagnosis.scene import places
+from allotment.engine.diagnosis.context import places
+from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.placement import Placed
 from allotment.engine.refusal import CODES, Change, Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, selects
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import Node
 from allotment.model.loading import Document, load_text
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
-from allotment.engine.diagnosis.names import likeness, near
+from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check.bundle import Bundle
 from allotment.vocabulary import Vocabulary, drivers, vocabulary
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.published_names import near
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from allotment.cel.ordering_operators import by_method
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.published_names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.sentences import listed

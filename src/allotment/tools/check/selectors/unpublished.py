@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.engine.diagnosis.names import likeness, near
+from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.specimens import given_specimens
 from allotment.tools.check.names.known import STANDARD, is_in_other_map, vocabularies, words_of

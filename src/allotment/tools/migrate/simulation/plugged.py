@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Pod, Taint
 from allotment.tools.explain.nodes import KnownNode, why_excluded
 from allotment.tools.migrate.asking import Ask

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, Selector, compile_selector
-from allotment.engine.diagnosis.conditions import comparison_text, literal, one_line, path_text, shown
+from allotment.engine.diagnosis.selector_conditions import comparison_text, literal, one_line, path_text, shown
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice

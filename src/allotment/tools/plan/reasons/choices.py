@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.fleet.catalog.labels import labels_of
 from allotment.fleet.catalog.templates import hardware_of

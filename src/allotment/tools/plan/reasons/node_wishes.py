@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.engine.cluster.reach import NodeFacts
+from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
 from allotment.placing.demand import admits

@@ -13,8 +13,8 @@ from typing import Final
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeState, NodeView
-from allotment.engine.diagnosis.cluster import Diagnoser
-from allotment.engine.diagnosis.names import Published, published
+from allotment.engine.diagnosis.diagnoser import Diagnoser
+from allotment.engine.diagnosis.published_names import Published, published
 from allotment.engine.refusal import Refused
 from allotment.engine.search.verdict import Solution
 from allotment.fleet.catalog.instance import InstanceType, Template

@@ -12,7 +12,7 @@ from allotment.cel.errors import CompileError, Issue
 from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
-from allotment.engine.diagnosis.names import likeness, near
+from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import SLIP, words_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from allotment.engine.diagnosis.names import near
+from allotment.engine.diagnosis.published_names import near
 from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.editing.edits import SetValue
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.kinds import Kinds, kinds_of

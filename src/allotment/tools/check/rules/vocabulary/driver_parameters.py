@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.engine.diagnosis.names import likeness
+from allotment.engine.diagnosis.published_names import likeness
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle

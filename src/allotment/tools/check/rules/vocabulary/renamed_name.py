@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from allotment.engine.diagnosis.names import published
+from allotment.engine.diagnosis.published_names import published
 from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.tools.check import examples

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from allotment.engine.diagnosis.names import likeness, near, qualified
+from allotment.engine.diagnosis.published_names import likeness, near, qualified
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known import SLIP, words_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.engine.diagnosis.names import did_you_mean
+from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.finding import Severity

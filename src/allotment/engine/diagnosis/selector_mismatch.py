@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from allotment.cel import DeviceInput, EvaluationError
-from allotment.engine.diagnosis.conditions import Finding, Repair, examine, one_line, shown
-from allotment.engine.diagnosis.edits import ask_for, other_classes
+from allotment.engine.diagnosis.candidate_changes import ask_for, other_classes
+from allotment.engine.diagnosis.context import Cause, Scene
 from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
-from allotment.engine.diagnosis.scene import Cause, Scene
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.scenario import Asked, Candidate, Edit, Place, edit_class, edit_selector
+from allotment.engine.diagnosis.selector_conditions import Finding, Repair, examine, one_line, shown
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.diagnosis.wording import plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Edit, Place, edit_class, edit_selector
 from allotment.engine.outcome import Aborted, Outcome
 
 _UNIT = re.compile(

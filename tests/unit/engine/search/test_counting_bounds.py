@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.engine.search.counting import Demand, can_match, most_within
-from allotment.engine.search.groups import connected
+from allotment.engine.search.counter_groups import connected
+from allotment.engine.search.counting_bounds import Demand, can_match, most_within
 
 SLOTS = 7
 demands = st.lists(st.builds(Demand, st.integers(0, 3), st.integers(0, (1 << SLOTS) - 1)), max_size=4)

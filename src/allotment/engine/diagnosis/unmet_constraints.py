@@ -15,15 +15,15 @@ from msgspec.structs import replace as altered
 
 from allotment.engine.claims.constraints import Constraint, Element, Elements, constraint, elements, find_attribute
 from allotment.engine.cluster.identity import DeviceID
-from allotment.engine.diagnosis.conditions import shown
-from allotment.engine.diagnosis.edits import ask_for, drop_constraint, free_claims
+from allotment.engine.diagnosis.candidate_changes import ask_for, drop_constraint, free_claims
+from allotment.engine.diagnosis.context import Cause, Scene, places, wanted_of
 from allotment.engine.diagnosis.funnel import Loss, Trace
-from allotment.engine.diagnosis.names import near, qualified
-from allotment.engine.diagnosis.scene import Cause, Scene, places, wanted_of
-from allotment.engine.diagnosis.taken import all_holders
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.in_use import all_holders
+from allotment.engine.diagnosis.published_names import near, qualified
+from allotment.engine.diagnosis.scenario import Candidate, Place, claim_name, edit_constraint, with_devices
+from allotment.engine.diagnosis.selector_conditions import shown
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.diagnosis.wording import listed, named, plural
-from allotment.engine.diagnosis.world import Candidate, Place, claim_name, edit_constraint, with_devices
 from allotment.engine.refusal import Miss
 from allotment.model.resource import DeviceConstraint, ResourceClaim
 

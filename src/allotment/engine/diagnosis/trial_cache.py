@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.world import World
+from allotment.engine.diagnosis.scenario import World
 from allotment.engine.outcome import Outcome
 
 

@@ -8,11 +8,11 @@ from functools import partial
 from msgspec.structs import replace as altered
 
 from allotment.engine.cluster.identity import PoolID
+from allotment.engine.diagnosis.context import Scene, places
 from allotment.engine.diagnosis.holders import Holder
-from allotment.engine.diagnosis.names import likeness, near
-from allotment.engine.diagnosis.scene import Scene, places
+from allotment.engine.diagnosis.published_names import likeness, near
+from allotment.engine.diagnosis.scenario import Candidate, Place, World, claim_name, edit_constraint, edit_request
 from allotment.engine.diagnosis.wording import freed, plural
-from allotment.engine.diagnosis.world import Candidate, Place, World, claim_name, edit_constraint, edit_request
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
 

@@ -15,13 +15,13 @@ from msgspec.structs import replace as altered
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.cause import cause
-from allotment.engine.diagnosis.changes import Budget, Mending, smallest_change
+from allotment.engine.diagnosis.context import Cause, Inquiry, places
 from allotment.engine.diagnosis.funnel import compiled
-from allotment.engine.diagnosis.names import Published, published
-from allotment.engine.diagnosis.scene import Cause, Inquiry, places
-from allotment.engine.diagnosis.world import World, claim_name
+from allotment.engine.diagnosis.published_names import Published, published
+from allotment.engine.diagnosis.remedy_search import Budget, Mending, smallest_change
+from allotment.engine.diagnosis.scenario import World, claim_name
+from allotment.engine.diagnosis.trial_cache import Attempts
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.engine.refusal import CODES, NO_NODES, RANK, Diagnosis, NodeReason, Refused
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice

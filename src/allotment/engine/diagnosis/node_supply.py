@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace as altered
 
-from allotment.engine.diagnosis.edits import ask_for, capacity_edit, complete_pool
+from allotment.engine.diagnosis.candidate_changes import ask_for, capacity_edit, complete_pool
+from allotment.engine.diagnosis.context import Cause, Scene
 from allotment.engine.diagnosis.funnel import Loss, Trace, Wanted, trace
-from allotment.engine.diagnosis.names import did_you_mean, near
-from allotment.engine.diagnosis.scene import Cause, Scene
-from allotment.engine.diagnosis.selection import too_few
-from allotment.engine.diagnosis.view import Seen, View
+from allotment.engine.diagnosis.published_names import did_you_mean, near
+from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, edit_request
+from allotment.engine.diagnosis.selector_mismatch import too_few
+from allotment.engine.diagnosis.visible_devices import Seen, View
 from allotment.engine.diagnosis.wording import named, plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, edit_request
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import CODES, Miss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches, selects
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches, selects
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 NODE = NodeFacts("n1", {"zone": "a", "gpus": "8", "empty": ""})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.engine.diagnosis.edits import ask_for, capacity_edit, exact_count, free_claims
+from allotment.engine.diagnosis.candidate_changes import ask_for, capacity_edit, exact_count, free_claims
+from allotment.engine.diagnosis.context import Cause, Scene
 from allotment.engine.diagnosis.funnel import Loss, Trace
 from allotment.engine.diagnosis.holders import Holder
-from allotment.engine.diagnosis.offered import by_taints
-from allotment.engine.diagnosis.scene import Cause, Scene
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.node_supply import by_taints
+from allotment.engine.diagnosis.scenario import Asked, Candidate, Place
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.diagnosis.wording import amount_text, listed, named, plural
-from allotment.engine.diagnosis.world import Asked, Candidate, Place
 from allotment.engine.outcome import Outcome
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity

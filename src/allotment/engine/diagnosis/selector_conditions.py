@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
 from allotment.cel.ordering_operators import by_method
 from allotment.engine.claims.constraints import find_attribute
-from allotment.engine.diagnosis.names import Published, attribute_kind, did_you_mean, near, qualified
-from allotment.engine.diagnosis.view import Seen
+from allotment.engine.diagnosis.published_names import Published, attribute_kind, did_you_mean, near, qualified
+from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver

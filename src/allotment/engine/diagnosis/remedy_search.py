@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.cause import cause
-from allotment.engine.diagnosis.scene import Cause, Inquiry
-from allotment.engine.diagnosis.world import Candidate, World
+from allotment.engine.diagnosis.context import Cause, Inquiry
+from allotment.engine.diagnosis.scenario import Candidate, World
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Change
 from allotment.engine.remedies import REMEDIES, TURN, effort, is_alternative

@@ -12,10 +12,10 @@ from allotment.engine.claims.capacity import consumption
 from allotment.engine.cluster.devices import Traits
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
+from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
-from allotment.engine.cluster.reach import NodeFacts, UnusableNodeSelector, reaches
 from allotment.engine.diagnosis.holders import Holder, Holdings
-from allotment.engine.diagnosis.names import kind_of
+from allotment.engine.diagnosis.published_names import kind_of
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, Device, ResourceSlice
 

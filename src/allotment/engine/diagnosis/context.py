@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allotment.engine.diagnosis.attempts import Attempts
 from allotment.engine.diagnosis.funnel import Trace, Wanted, trace
 from allotment.engine.diagnosis.holders import Holdings
-from allotment.engine.diagnosis.names import Published
-from allotment.engine.diagnosis.view import View
-from allotment.engine.diagnosis.world import Asked, Candidate, Place, World, claim_name
+from allotment.engine.diagnosis.published_names import Published
+from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, World, claim_name
+from allotment.engine.diagnosis.trial_cache import Attempts
+from allotment.engine.diagnosis.visible_devices import View
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import CANNOT_ALLOCATE, Miss, Refused
 from allotment.model.resource import DeviceRequest, ExactDeviceRequest, ResourceClaim
