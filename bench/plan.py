@@ -19,8 +19,8 @@ from time import perf_counter
 from allotment.fleet.catalog import catalog
 from allotment.fleet.classes import CLASSES
 from allotment.model.features import Features
+from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Packing
-from allotment.packing.rivals import cluster_autoscaler, karpenter
 from allotment.packing.solve import solve
 from allotment.tools.plan.asking.question import Question
 from allotment.tools.plan.limits import Limits

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from allotment.packing.basket import Basket
-from allotment.packing.truth import Truth
+from allotment.packing.oracle import Truth
+from allotment.packing.partial_solution import Basket
 
 
 def cheapest(basket: Basket, truth: Truth) -> Basket:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from allotment.packing.basket import Basket
-from allotment.packing.filling import fill
+from allotment.packing.bin_types import Floats, Sort
+from allotment.packing.knapsack import fill
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import KeepGoing
-from allotment.packing.sorts import Floats, Sort
-from allotment.packing.truth import Truth, load_of
 
 #: Of what a bin costs: below this worth a load is looked for only if there is nothing better.
 _FAIR = 0.6

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from allotment.packing.bin_types import Flags, Sort
 from allotment.packing.problem import Problem
-from allotment.packing.sorts import Flags, Sort
 
 
 def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:

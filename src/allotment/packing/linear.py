@@ -10,7 +10,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from allotment.packing.sorts import Floats, Integers
+from allotment.packing.bin_types import Floats, Integers
 
 INFINITY = float(highspy.kHighsInf)
 _FEASIBLE = 2

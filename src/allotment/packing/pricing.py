@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment.packing.assignment import ceiling
-from allotment.packing.filling import fill, involved, row_ceiling, worthwhile
+from allotment.packing.assignment_relaxation import ceiling
+from allotment.packing.bin_types import Floats, Integers
+from allotment.packing.cutting_planes import Sharpened
+from allotment.packing.knapsack import fill, involved, row_ceiling, worthwhile
 from allotment.packing.linear import INFINITY, Program
+from allotment.packing.oracle import load_of
 from allotment.packing.problem import Load
-from allotment.packing.sharpening import Sharpened
-from allotment.packing.sorts import Floats, Integers
-from allotment.packing.truth import load_of
 
 #: Against rounding within HiGHS, which is exact to 1e-9 in each of about a hundred terms.
 _MARGIN = 1e-6

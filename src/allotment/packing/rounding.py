@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from allotment.packing.basket import Basket
+from allotment.packing.bin_types import Floats
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import Load
-from allotment.packing.sorts import Floats
-from allotment.packing.truth import Truth, load_of
 
 
 def buy_whole(

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from allotment.packing.assignment import Prices, assigned, ceiling
-from allotment.packing.basket import Basket
+from allotment.packing.assignment_relaxation import Prices, assigned, ceiling
+from allotment.packing.baselines import by_cluster_autoscaler, by_karpenter
+from allotment.packing.bin_types import Sort, dominated, sort_of
+from allotment.packing.column_generation import Generation, Proof
 from allotment.packing.construction import construct
-from allotment.packing.crowded import Crowd, crowd
+from allotment.packing.cutting_planes import Sharpened, Weighings
 from allotment.packing.exchanges import exchanges
-from allotment.packing.generation import Generation, Proof
-from allotment.packing.master import Master
+from allotment.packing.existing_bins import Crowd, crowd
+from allotment.packing.master_problem import Master
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import KeepGoing, Problem, Progress
-from allotment.packing.rivals import by_cluster_autoscaler, by_karpenter
 from allotment.packing.rounding import buy_whole
-from allotment.packing.ruin import Ruin
-from allotment.packing.sharpening import Sharpened, Weighings
-from allotment.packing.sorts import Sort, dominated, sort_of
-from allotment.packing.truth import Truth, load_of
+from allotment.packing.ruin_and_recreate import Ruin
 from allotment.packing.variants import vary
 
 #: Sorts whose loads are worth so much of their price are bought when an answer is improved; all, if they are so few.

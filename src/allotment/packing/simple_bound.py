@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from allotment.packing.dual_bound import payable
 from allotment.packing.dual_feasible import Weighing, tuned, weighings
 from allotment.packing.problem import Bin, Pieces, Problem
-from allotment.packing.proof import payable
 
 #: Against rounding in sums of doubles, as a fraction of all that is summed up.
 _MARGIN = 1e-9

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from allotment.packing.basket import Basket
 from allotment.packing.cheapest import cheapest
 from allotment.packing.obvious import obvious
-from allotment.packing.plain import search_plainly
+from allotment.packing.oracle import Truth
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress
+from allotment.packing.pure_python import search_plainly
 from allotment.packing.simple_bound import simple_bound
-from allotment.packing.truth import Truth
 
 _PLAIN = "numpy and highspy are not installed: weaker answers and bounds; pip install 'allotment[plan]'"
 

@@ -12,8 +12,8 @@ from math import gcd
 
 import numpy as np
 
+from allotment.packing.bin_types import Integers
 from allotment.packing.linear import INFINITY, Program
-from allotment.packing.sorts import Integers
 
 #: Weights are integers, this is about one unit.
 _ONE = 1 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from allotment.packing.master import Duals, Master
+from allotment.packing.master_problem import Duals, Master
+from allotment.packing.oracle import Truth, load_of
 from allotment.packing.problem import Load
-from allotment.packing.truth import Truth, load_of
 
 
 def vary(master: Master, duals: Duals, truth: Truth) -> int:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.bound import lower_bound
 from allotment.packing.problem import Bin, Bought, Packing, Problem, Row, needed
-from allotment.packing.rivals import cluster_autoscaler, karpenter
 from allotment.packing.simple_bound import simple_bound
 from allotment.packing.solve import solve
 from tests.unit.packing.small import Exact, best, check, drawn

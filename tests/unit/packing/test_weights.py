@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.packing.dual_feasible import tuned, weighings
-from allotment.packing.truth import in_units
+from allotment.packing.oracle import in_units
 from allotment.packing.unit_weights import unit_weights
 from tests.unit.packing.small import fits
 

@@ -46,7 +46,7 @@ class Compared(NamedTuple):
 
 def compare(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> Compared:
     """Ask each set of rules the very question that the plan answers."""
-    from allotment.packing.rivals import cluster_autoscaler, karpenter
+    from allotment.packing.baselines import cluster_autoscaler, karpenter
 
     question = Question(demand, catalog, limits)
     rules: tuple[tuple[str, Callable[[Problem, Holds], Packing]], ...] = (

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from allotment.packing.assignment import ceiling
-from allotment.packing.basket import Basket
-from allotment.packing.filling import fill
+from allotment.packing.assignment_relaxation import ceiling
+from allotment.packing.bin_types import Floats, Sort, sort_of
+from allotment.packing.cutting_planes import Sharpened, Weighings
+from allotment.packing.knapsack import fill
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import KeepGoing, Load, Problem
-from allotment.packing.sharpening import Sharpened, Weighings
-from allotment.packing.sorts import Floats, Sort, sort_of
-from allotment.packing.truth import Truth, load_of
 
 #: So many free bins of their own sorts are too many for the search.
 _MANY = 300

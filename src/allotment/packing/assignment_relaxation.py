@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment.packing.filling import row_ceiling
+from allotment.packing.bin_types import Floats, Sort
+from allotment.packing.knapsack import row_ceiling
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Problem
-from allotment.packing.sorts import Floats, Sort
 
 
 @dataclass(frozen=True, slots=True)

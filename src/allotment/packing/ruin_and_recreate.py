@@ -11,11 +11,11 @@ from random import Random
 
 import numpy as np
 
-from allotment.packing.basket import Basket
+from allotment.packing.bin_types import Floats, Sort
 from allotment.packing.construction import construct
+from allotment.packing.oracle import Truth
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import KeepGoing, Load
-from allotment.packing.sorts import Floats, Sort
-from allotment.packing.truth import Truth
 
 _WIDTH = 60
 #: How much values of items are changed by chance, so that not the same is bought again.

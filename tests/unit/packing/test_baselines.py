@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Bin, Bought, Holds, Packing, Problem, Row
-from allotment.packing.rivals import cluster_autoscaler, karpenter
 from tests.unit.packing.small import Exact
 
 

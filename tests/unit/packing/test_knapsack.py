@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.packing.filling import fill
+from allotment.packing.bin_types import sort_of
+from allotment.packing.cutting_planes import Sharpened, Weighings
+from allotment.packing.knapsack import fill
+from allotment.packing.oracle import Truth
 from allotment.packing.pricing import Effort, price
 from allotment.packing.problem import Problem
-from allotment.packing.sharpening import Sharpened, Weighings
-from allotment.packing.sorts import sort_of
-from allotment.packing.truth import Truth
 from tests.unit.packing.small import Exact, drawn
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from allotment.packing.bin_types import Floats, Sort, with_row
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Problem
-from allotment.packing.sorts import Floats, Sort, with_row
 from allotment.packing.unit_weights import unit_weights
 
 #: By how much a row must be missed, as a fraction of what it bears.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from allotment.packing.sorts import Flags, Floats, Integers, Sort
+from allotment.packing.bin_types import Flags, Floats, Integers, Sort
 
 #: Cells of the table over the summed row.
 _CELLS = 4096

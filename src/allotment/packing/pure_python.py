@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from allotment.packing.basket import Basket
+from allotment.packing.baselines import by_cluster_autoscaler, by_karpenter
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import KeepGoing, Load, Problem, Progress
-from allotment.packing.rivals import by_cluster_autoscaler, by_karpenter
 from allotment.packing.simple_bound import simple_bound
-from allotment.packing.truth import Truth, load_of
 
 #: Steps without a better answer after which there is no more hope.
 _PATIENCE = 300

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allotment.packing.bin_types import Floats
 from allotment.packing.linear import INFINITY, Program
 from allotment.packing.problem import Load, Problem
-from allotment.packing.sorts import Floats
 
 #: How many of the dearest bins an item without a place counts as.
 _DEAR = 50.0

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import tanh
 
-from allotment.packing.basket import Basket
+from allotment.packing.oracle import Truth, load_of
+from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import Holds, Load, Packing, Problem
 from allotment.packing.simple_bound import simple_bound
-from allotment.packing.truth import Truth, load_of
 
 #: cluster-autoscaler adds no more nodes at once.
 _AT_ONCE = 1000

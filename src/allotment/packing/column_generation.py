@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from allotment.packing.master import Duals, Master
+from allotment.packing.bin_types import Floats
+from allotment.packing.cutting_planes import Sharpened
+from allotment.packing.dual_bound import proven
+from allotment.packing.master_problem import Duals, Master
+from allotment.packing.oracle import Truth
 from allotment.packing.pricing import Effort, price
 from allotment.packing.problem import KeepGoing, Load, Problem
-from allotment.packing.proof import proven
-from allotment.packing.sharpening import Sharpened
-from allotment.packing.sorts import Floats
-from allotment.packing.truth import Truth
 
 #: How much of the prices that proved most is kept.
 _CALM = 0.5
