@@ -30,10 +30,10 @@ from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.placing.demand import Demands
-from allotment.placing.filters import judge
-from allotment.placing.machines import Machines
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters import judge
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain.extended import extended_claim
 from allotment.tools.plan.offering.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario

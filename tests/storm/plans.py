@@ -22,9 +22,9 @@ from allotment.model.core import Node, Pod
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.placing.demand import Demands
-from allotment.placing.filters import judge as judge_node
-from allotment.placing.machines import Machines
+from allotment.node_fit.filters import judge as judge_node
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain import explain
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan

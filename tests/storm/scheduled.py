@@ -25,7 +25,7 @@ from allotment.model.loading import load_text
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceTaint, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.placing.machines import RESERVED
+from allotment.node_fit.nodes import RESERVED
 from allotment.tools.plan.report import Plan
 from tests.storm.demands import NAMESPACE, Scenario
 from tests.unit.scheduler.world import World, world

@@ -14,7 +14,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
-from allotment.placing.machines import COMING
+from allotment.node_fit.nodes import COMING
 
 __all__ = ["COMING", "LEAVING", "cordon", "cordoned", "is_cordoned"]
 

@@ -19,7 +19,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.trees import Tree
-from allotment.placing.machines import RESERVED
+from allotment.node_fit.nodes import RESERVED
 
 log = logging.getLogger(__name__)
 

@@ -15,14 +15,14 @@ from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
 from allotment.model.pod_groups import absent
 from allotment.model.resource import AllocationResult, ResourceClaim
-from allotment.placing.devices import NO_FIT, DeviceTable, DeviceTables
-from allotment.placing.filters.neighbours import Namespaces, neighbour_scores, neighbours
-from allotment.placing.filters.ports import ports
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.filters.resources import room
-from allotment.placing.filters.spread import spread, spread_scores
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.table import Table, Tables, places_in
+from allotment.node_fit.device_table import NO_FIT, DeviceTable, DeviceTables
+from allotment.node_fit.filters.inter_pod_affinity import Namespaces, neighbour_scores, neighbours
+from allotment.node_fit.filters.ports import ports
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.filters.resources import room
+from allotment.node_fit.filters.topology_spread import spread, spread_scores
+from allotment.node_fit.node_table import Table, Tables, places_in
+from allotment.node_fit.nodes import Machine, Machines
 from allotment.scheduler import extended, readiness
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger

@@ -13,7 +13,7 @@ from allotment.cluster.observing import Work
 from allotment.engine.refusal import NO_NODES
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
 from allotment.scheduler.attempt import Attempts, Chosen, Failed, NoNode
 from allotment.scheduler.beside.guards import Guards
 from allotment.scheduler.binding.carrying import Carrying

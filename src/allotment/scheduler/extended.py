@@ -15,9 +15,9 @@ from allotment.model.features import Features
 from allotment.model.generated_claims import name_prefix
 from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import Tree, to_tree, to_value
-from allotment.placing.demand import Demand
-from allotment.placing.machines import Machines
-from allotment.placing.table import places_in
+from allotment.node_fit.node_table import places_in
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demand
 from allotment.scheduler.ledger import EXTENDED
 from allotment.tools.explain.extended import extended_claim, provided_by_none, served
 from allotment.tools.explain.extended_requests import is_extended, uses_of

@@ -10,9 +10,9 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.item import Item
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.placing.demand import Demands
-from allotment.placing.machines import Machines
-from allotment.placing.resident import resident_of
+from allotment.node_fit.assigned_pod import resident_of
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.beside.rivals import Rivals
 from allotment.scheduler.beside.watching import Watching
 from allotment.scheduler.binding.readying import Readying

@@ -19,7 +19,7 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimSpec
 from allotment.model.trees import Tree, read_value, to_tree, to_value
-from allotment.placing.demand import admits
+from allotment.node_fit.pod_requirements import admits
 
 #: What became of a claim: ``freed`` its devices can be used by others, ``changed`` something of its status.
 Became = Literal["created", "freed", "changed", "same"]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import not_owners_text
 from allotment.model.trees import Tree
-from allotment.placing.demand import Demand
-from allotment.placing.resident import resident_of
+from allotment.node_fit.assigned_pod import resident_of
+from allotment.node_fit.pod_requirements import Demand
 from allotment.scheduler.ledger import KnownClaim, Ledger
 
 #: The most users that a claim can have.

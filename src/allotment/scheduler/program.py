@@ -23,8 +23,8 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.placing.demand import Demands
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.beside.guards import Guards
 from allotment.scheduler.beside.rivals import Rivals

@@ -12,7 +12,7 @@ from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICE
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.model.trees import Tree
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
 from allotment.scheduler.happenings import Happening
 
 

@@ -9,7 +9,7 @@ from allotment.cluster.clock import Clock
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.happenings import Happening, helped_by

@@ -6,9 +6,9 @@ from typing import Any
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.trees import Tree
-from allotment.placing.demand import Demand, Demands
-from allotment.placing.machines import Machines
-from allotment.placing.resident import Resident, resident_of
+from allotment.node_fit.assigned_pod import Resident, resident_of
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demand, Demands
 from tests.unit.scheduler.world import FEATURES, node, pod
 
 _DEMANDS = Demands()

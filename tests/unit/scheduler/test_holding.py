@@ -9,7 +9,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.recorder import Events
 from allotment.model.meta import ObjectKey
-from allotment.placing.demand import Demands
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.holding import Held
 from allotment.scheduler.pods import Hold, WaitingPod

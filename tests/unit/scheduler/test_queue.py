@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.placing.demand import Demands
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.happenings import Happening, helped_by
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Queue

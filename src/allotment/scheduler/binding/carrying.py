@@ -9,8 +9,8 @@ from typing import Any, Final
 from allotment.cluster.cache import Cache
 from allotment.cluster.observing import Observing
 from allotment.cluster.stopping import Left
-from allotment.placing.demand import Demands
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Chosen
 from allotment.scheduler.beside.watching import Watching
 from allotment.scheduler.binding.binder import Binder

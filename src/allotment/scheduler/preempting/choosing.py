@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.model.trees import Tree, to_value
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.labels import matcher
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.podspec import LabelSelector
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.label_selectors import matcher
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.podspec import LabelSelector
 from allotment.scheduler.telling.sentence import NO_VICTIMS, NOT_HELPFUL, counted
 
 #: Nodes that are tried out at most for one pod.

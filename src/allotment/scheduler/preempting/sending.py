@@ -12,7 +12,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.telling.teller import Teller
 

@@ -11,8 +11,8 @@ from typing import Any
 from allotment.engine.refusal import Diagnosis, NodeReason, Refused
 from allotment.model.core import Pod
 from allotment.model.trees import to_value
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import UNSCHEDULABLE, Machine
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.telling import shortage
 from allotment.tools.explain import messages

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from allotment.model.quantity import Quantity
-from allotment.placing.demand import Demand
-from allotment.placing.filters.admission import untolerated
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.node_eligibility import untolerated
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import Demand
 
 #: Names that are shown before the rest is counted.
 _NAMES = 3

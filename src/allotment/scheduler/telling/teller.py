@@ -25,8 +25,8 @@ from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import Machine
 from allotment.scheduler import extended
 from allotment.scheduler.attempt import Attempts
 from allotment.scheduler.pods import WaitingPod

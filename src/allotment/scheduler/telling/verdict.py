@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from allotment.model.resource import ResourceClaim
-from allotment.placing.filters.refusal import Refusal
+from allotment.node_fit.filters.refusal import Refusal
 
 
 class Verdict(NamedTuple):

@@ -21,7 +21,7 @@ from allotment.model.resource import (
     ResourceClaim,
     ResourceClaimSpec,
 )
-from allotment.placing.demand import Demand
+from allotment.node_fit.pod_requirements import Demand
 from allotment.tools.explain.extended_requests import IMPLICIT, asked, shared_out
 from allotment.tools.explain.extended_requests import is_extended as is_extended
 from allotment.tools.explain.obstacles import told

@@ -29,7 +29,7 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.model.workload_pods import pods_of
-from allotment.placing.devices import DeviceTables
+from allotment.node_fit.device_table import DeviceTables
 from allotment.tools.explain.asking import Ask, asked
 from allotment.tools.explain.extended import plugged
 from allotment.tools.explain.extended_requests import asked as extended_resources

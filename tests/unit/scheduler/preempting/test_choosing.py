@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.model.trees import Tree
-from allotment.placing.filters import judge
-from allotment.placing.machines import Machine, Machines
+from allotment.node_fit.filters import judge
+from allotment.node_fit.nodes import Machine, Machines
 from allotment.scheduler.preempting.choosing import Preemption, choose
 from allotment.scheduler.telling.sentence import NO_VICTIMS, NOT_HELPFUL
 from tests.unit.scheduler.machines import machines_of, resident

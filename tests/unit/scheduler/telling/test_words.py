@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.refusal import Change, Diagnosis, Refused
-from allotment.placing.filters import judge
-from allotment.placing.machines import Machines
+from allotment.node_fit.filters import judge
+from allotment.node_fit.nodes import Machines
 from allotment.scheduler.telling import sentence, shortage
 from allotment.scheduler.telling.teller import condition_patch
 from allotment.tools.explain import messages

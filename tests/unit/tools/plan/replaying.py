@@ -16,8 +16,8 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree
-from allotment.placing.demand import Demands
-from allotment.placing.machines import Machines
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Attempts, Chosen
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import Ledger

@@ -8,12 +8,12 @@ from allotment.engine import Allocator, Inventory, Placed
 from allotment.fleet.classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.placing.demand import Demands
-from allotment.placing.filters.neighbours import neighbours
-from allotment.placing.filters.spread import spread
-from allotment.placing.machines import Machines
-from allotment.placing.resident import resident_of
-from allotment.placing.table import Tables
+from allotment.node_fit.assigned_pod import resident_of
+from allotment.node_fit.filters.inter_pod_affinity import neighbours
+from allotment.node_fit.filters.topology_spread import spread
+from allotment.node_fit.node_table import Tables
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.replay.encoding import CLASS, claim_of, node_tree, pod_tree, slice_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 

@@ -15,8 +15,8 @@ from allotment.engine.claims.requests import Ask, Request
 from allotment.engine.search.verdict import NoFit, Solution
 from allotment.fleet.catalog.instance import Template
 from allotment.model.resource import ResourceClaim
-from allotment.placing.demand import admits
-from allotment.placing.machines import Machine
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import admits
 from allotment.tools.plan.offering.offers import Offer
 from allotment.tools.plan.offering.stage import DeviceRoom
 

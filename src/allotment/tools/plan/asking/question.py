@@ -22,10 +22,10 @@ from allotment.fleet.errors import FleetError
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import to_tree
+from allotment.node_fit.filters import FILTERS, judge
+from allotment.node_fit.filters.inter_pod_affinity import meant, neighbours
+from allotment.node_fit.nodes import Machine, Machines
 from allotment.packing.problem import Bin, Pieces, Problem, Row
-from allotment.placing.filters import FILTERS, judge
-from allotment.placing.filters.neighbours import meant, neighbours
-from allotment.placing.machines import Machine, Machines
 from allotment.tools.plan.asking.places import FITS, Alone, Place, devices, reaches
 from allotment.tools.plan.asking.sharing import clashes_inside, conflicts, most_each
 from allotment.tools.plan.asking.truth import Truth

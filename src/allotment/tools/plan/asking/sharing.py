@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from allotment.model.core import HOSTNAME
-from allotment.placing.filters.neighbours import meant
+from allotment.node_fit.filters.inter_pod_affinity import meant
 from allotment.tools.plan.waiting.demand import Demand, Waiting
 from allotment.tools.plan.waiting.grouping import Item, Kind
 

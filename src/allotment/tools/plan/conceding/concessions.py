@@ -12,7 +12,7 @@ from msgspec.structs import replace as altered
 from allotment.fleet.catalog.instance import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.placing.demand import Demand as Asked
+from allotment.node_fit.pod_requirements import Demand as Asked
 from allotment.tools.explain.mending import applied
 from allotment.tools.explain.rewording import template_of
 from allotment.tools.plan.conceding.loosening import Loosened, conditions

@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias
 
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.trees import Tree, read_value
-from allotment.placing.labels import matcher
-from allotment.placing.podspec import LabelSelector
+from allotment.node_fit.label_selectors import matcher
+from allotment.node_fit.podspec import LabelSelector
 from allotment.tools.plan.consolidating.lodgers import Lodger
 from allotment.tools.plan.consolidating.rehousing import House
 

@@ -13,8 +13,8 @@ from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from allotment.model.trees import Tree, to_value
-from allotment.placing.demand import Demands
-from allotment.placing.resident import Resident, resident_of
+from allotment.node_fit.assigned_pod import Resident, resident_of
+from allotment.node_fit.pod_requirements import Demands
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,12 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.trees import Tree, read_value
-from allotment.placing.demand import admits
-from allotment.placing.filters.neighbours import neighbour_scores, neighbours
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.filters.spread import spread, spread_scores
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.table import Table, Tables, places_in
+from allotment.node_fit.filters.inter_pod_affinity import neighbour_scores, neighbours
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.filters.topology_spread import spread, spread_scores
+from allotment.node_fit.node_table import Table, Tables, places_in
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.pod_requirements import admits
 from allotment.tools.explain.extended import extended_claim
 from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.consolidating.lodgers import KnownClaim, Lodger, Lodgers, identity, key_of

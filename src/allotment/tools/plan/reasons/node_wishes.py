@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.node_selectors import NodeSelectorRequirement
-from allotment.placing.demand import admits
+from allotment.node_fit.pod_requirements import admits
 from allotment.tools.plan.reasons.phrasing import KIND, OTHER, Phrase
 from allotment.tools.plan.waiting.demand import Waiting
 from allotment.tools.plan.waiting.grouping import Item

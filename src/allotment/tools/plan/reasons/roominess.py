@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from allotment.fleet.catalog.instance import InstanceType, Room
 from allotment.fleet.catalog.rooms import disk_of
-from allotment.placing.demand import Demand as Asked
+from allotment.node_fit.pod_requirements import Demand as Asked
 from allotment.tools.plan.reasons.phrasing import AMOUNT, OTHER, Phrase
 from allotment.tools.plan.waiting.demand import Demand
 from allotment.tools.plan.waiting.grouping import Item

@@ -26,14 +26,14 @@ from allotment.model.resource import (
     ResourceClaimStatus,
 )
 from allotment.model.trees import to_tree
-from allotment.placing.demand import admits
-from allotment.placing.devices import DeviceTables
-from allotment.placing.filters import judge
-from allotment.placing.filters.neighbours import neighbours
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.filters.spread import spread
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.table import Tables
+from allotment.node_fit.device_table import DeviceTables
+from allotment.node_fit.filters import judge
+from allotment.node_fit.filters.inter_pod_affinity import neighbours
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.filters.topology_spread import spread
+from allotment.node_fit.node_table import Tables
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.pod_requirements import admits
 from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.waiting.claiming import MOST_USERS
 from allotment.tools.plan.waiting.demand import Demand, Waiting

@@ -14,9 +14,9 @@ from decimal import Decimal
 from itertools import cycle, islice
 from typing import Final
 
-from allotment.placing.filters.neighbours import meant
-from allotment.placing.labels import matcher, with_pod_keys
-from allotment.placing.podspec import TopologySpreadConstraint
+from allotment.node_fit.filters.inter_pod_affinity import meant
+from allotment.node_fit.label_selectors import matcher, with_pod_keys
+from allotment.node_fit.podspec import TopologySpreadConstraint
 from allotment.tools.plan.asking.places import Place
 from allotment.tools.plan.asking.question import ZONE, Question
 from allotment.tools.plan.waiting.demand import Waiting

@@ -19,10 +19,10 @@ from allotment.model.resource import DeviceClass, ResourceClaim
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import DaemonSet
-from allotment.placing.demand import Demand as Asked
-from allotment.placing.demand import Demands
-from allotment.placing.filters.neighbours import Namespaces
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters.inter_pod_affinity import Namespaces
+from allotment.node_fit.pod_requirements import Demand as Asked
+from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain.extended import extended_claim, served
 from allotment.tools.explain.input import Input, sort
 from allotment.tools.explain.rewording import owner_of

@@ -15,8 +15,8 @@ from allotment.model.core import HOSTNAME
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_placement import PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.resource import ResourceClaim
-from allotment.placing.filters.neighbours import meant
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters.inter_pod_affinity import meant
 from allotment.tools.plan.waiting.demand import Demand, Waiting
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode

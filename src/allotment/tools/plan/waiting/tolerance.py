@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.core import Taint
-from allotment.placing.filters.admission import tolerates
+from allotment.node_fit.filters.node_eligibility import tolerates
 from allotment.tools.plan.waiting.demand import Waiting
 
 

@@ -7,9 +7,9 @@ node changes. The order among nodes is the same.
 
 from __future__ import annotations
 
-from allotment.placing.demand import Demand, admits
-from allotment.placing.filters.admission import tolerates
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.node_eligibility import tolerates
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import Demand, admits
 
 
 def score(demand: Demand, machine: Machine) -> int:

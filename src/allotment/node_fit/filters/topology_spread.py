@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from allotment.placing.demand import Demand, admits
-from allotment.placing.filters.admission import untolerated
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.labels import matcher, with_pod_keys
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.podspec import TopologySpreadConstraint
-from allotment.placing.resident import Resident
-from allotment.placing.tallies import Tally
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters.node_eligibility import untolerated
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.label_selectors import matcher, with_pod_keys
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.pod_requirements import Demand, admits
+from allotment.node_fit.podspec import TopologySpreadConstraint
+from allotment.node_fit.topology_counts import Tally
 
 _UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",), preemption_may_help=True, cause="spread")
 _NO_LABEL = Refusal(("node(s) didn't match pod topology spread constraints (missing required label)",), cause="spread")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.core import Taint, Toleration
-from allotment.placing.demand import Demand, admits
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import UNSCHEDULABLE, Machine
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
+from allotment.node_fit.pod_requirements import Demand, admits
 
 _CORDONED = Refusal(("node(s) were unschedulable",), cause="unschedulable")
 _TAINTED = Refusal(("node(s) had untolerated taint(s)",), cause="taint")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.placing.demand import Demand, Demands, HostPort
+from allotment.node_fit.pod_requirements import Demand, Demands, HostPort
 from tests.unit.scheduler.machines import demand
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from allotment.placing.demand import Demand
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import Demand
 
 #: The order in which Kubernetes looks; the rest follows by name.
 _FIRST = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}

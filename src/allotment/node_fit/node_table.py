@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from allotment.placing.demand import Demand
-from allotment.placing.filters import judge
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.scores import score
+from allotment.node_fit.filters import judge
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.pod_requirements import Demand
+from allotment.node_fit.scores import score
 
 
 class Table:

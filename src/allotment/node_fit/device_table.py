@@ -14,7 +14,7 @@ from allotment.engine.allocator import Allocator, Work
 from allotment.engine.outcome import Aborted
 from allotment.engine.search.verdict import NoFit, Solution
 from allotment.model.resource import ResourceClaim
-from allotment.placing.filters.refusal import Refusal
+from allotment.node_fit.filters.refusal import Refusal
 
 NO_FIT: Final = Refusal(("cannot allocate all claims",), cause="devices")
 _INVALID: Final = Refusal(("invalid resource pools were encountered",), cause="devices")

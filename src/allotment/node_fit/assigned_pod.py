@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.model.trees import Tree
-from allotment.placing.demand import Demand
+from allotment.node_fit.pod_requirements import Demand
 
 
 class Resident(NamedTuple):

@@ -15,9 +15,9 @@ from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.trees import Tree
-from allotment.placing.demand import HostPort, amount
-from allotment.placing.resident import Resident
-from allotment.placing.tallies import Tallies
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.pod_requirements import HostPort, amount
+from allotment.node_fit.topology_counts import Tallies
 
 #: What a cordoned node has; pods that tolerate it may go there all the same.
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from allotment.placing.demand import Demand
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import Demand
 
 _TAKEN = Refusal(
     ("node(s) didn't have free ports for the requested pod ports",), preemption_may_help=True, cause="ports"

@@ -17,7 +17,7 @@ from allotment.model.core import ResourceRequirements, Toleration
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
-from allotment.placing.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from allotment.node_fit.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
 Amounts = Mapping[str, int]
 

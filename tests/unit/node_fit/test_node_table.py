@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.placing.table import Table, places_in
+from allotment.node_fit.node_table import Table, places_in
 from tests.unit.scheduler.machines import demand, machines_of, resident
 from tests.unit.scheduler.world import node
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.labels import Labels, matcher, with_pod_keys
-from allotment.placing.machines import Machine, Machines
-from allotment.placing.podspec import PodAffinityTerm
-from allotment.placing.resident import Resident
-from allotment.placing.tallies import Tally
+from allotment.node_fit.assigned_pod import Resident
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.label_selectors import Labels, matcher, with_pod_keys
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.node_fit.podspec import PodAffinityTerm
+from allotment.node_fit.topology_counts import Tally
 
 _NOT_NEAR = Refusal(("node(s) didn't match pod affinity rules",), cause="neighbours")
 _TOO_NEAR = Refusal(("node(s) didn't match pod anti-affinity rules",), preemption_may_help=True, cause="neighbours")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from allotment.placing.resident import Resident
+from allotment.node_fit.assigned_pod import Resident
 
 Counts = Callable[[Resident], bool]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from allotment.placing.demand import Demand
-from allotment.placing.filters.admission import node_affinity, schedulable, taints
-from allotment.placing.filters.ports import ports
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.filters.resources import room
-from allotment.placing.machines import Machine
+from allotment.node_fit.filters.node_eligibility import node_affinity, schedulable, taints
+from allotment.node_fit.filters.ports import ports
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.filters.resources import room
+from allotment.node_fit.nodes import Machine
+from allotment.node_fit.pod_requirements import Demand
 
 Filter = Callable[[Demand, Machine], Refusal | None]
 

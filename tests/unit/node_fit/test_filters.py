@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from allotment.placing.filters import judge
-from allotment.placing.filters.neighbours import neighbour_scores, neighbours
-from allotment.placing.filters.refusal import Refusal
-from allotment.placing.filters.spread import spread, spread_scores
-from allotment.placing.machines import Machines
+from allotment.node_fit.filters import judge
+from allotment.node_fit.filters.inter_pod_affinity import neighbour_scores, neighbours
+from allotment.node_fit.filters.refusal import Refusal
+from allotment.node_fit.filters.topology_spread import spread, spread_scores
+from allotment.node_fit.nodes import Machines
 from tests.unit.scheduler.machines import demand, in_zones, machines_of, resident
 
 
