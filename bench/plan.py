@@ -17,7 +17,7 @@ from random import Random
 from time import perf_counter
 
 from allotment.fleet.catalog import catalog
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Packing

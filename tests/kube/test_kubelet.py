@@ -14,7 +14,7 @@ import pytest
 from allotment.drivers.amd.simulated.tree import write
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import DRIVER, gpus_of
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import to_tree
 from bench.real_kube import ApiServer
 from tests.kube.host import NODE, RESOURCES, Host, ask, real_plane, running, short_folder

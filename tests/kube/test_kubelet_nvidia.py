@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from allotment.drivers.publishing.publisher import SIMULATED
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.nvidia import DRIVER
 from allotment.model.trees import to_tree
 from bench.real_kube import ApiServer

@@ -25,7 +25,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.fleet.catalog import catalog
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features

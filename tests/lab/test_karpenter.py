@@ -24,8 +24,8 @@ from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NODES, SLICES
 from allotment.fleet.catalog import catalog
-from allotment.fleet.catalog.exporting.karpenter import NodeClass, karpenter_objects
-from allotment.fleet.catalog.exporting.kwok import kwok_objects
+from allotment.fleet.catalog.export.karpenter import NodeClass, karpenter_objects
+from allotment.fleet.catalog.export.kwok import kwok_objects
 from allotment.model.core import Node, Pod, Taint
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.trees import to_tree

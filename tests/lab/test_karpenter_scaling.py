@@ -19,7 +19,7 @@ from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
 from allotment.fleet.catalog import catalog
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import Tree, to_tree
 from tests.lab.stage import Stage
 from tests.lab.test_karpenter import played, with_karpenter

@@ -15,7 +15,7 @@ import yaml
 
 from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree, to_tree
@@ -51,7 +51,7 @@ def chart_files() -> Iterator[tuple[Path, str]]:
     yield files / "alerts.yaml", alert_files()["allotment.rules.yaml"]
     for name, text in dashboard_files().items():
         yield files / "dashboards" / name, text
-    yield files / "device-classes.yaml", f"{_MADE} from allotment.fleet.classes\n{to_yaml([_classes()])}"
+    yield files / "device-classes.yaml", f"{_MADE} from allotment.fleet.device_classes\n{to_yaml([_classes()])}"
 
 
 def kustomize_files(program: str) -> Iterator[tuple[Path, str]]:

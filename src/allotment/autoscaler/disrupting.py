@@ -32,7 +32,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.item import Item
 from allotment.cluster.resources import PODS
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.autoscaler.provider import Provider
 from allotment.cluster.program import Context
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.readiness import pools_of
 from allotment.fleet.catalog import template_of
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.core import Node, Pod, Taint
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceSlice

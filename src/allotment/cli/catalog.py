@@ -10,8 +10,8 @@ from typing import Any
 from allotment.cli.cataloguing.choosing import by_reason, chosen, one_of, opened, price_of
 from allotment.cli.shown.screen import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
-from allotment.fleet.catalog.dates import dated
-from allotment.fleet.catalog.rooms import disk_of
+from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.price_dates import dated
 from allotment.fleet.catalog.writing import written
 
 _UNKNOWN = "?"

@@ -25,7 +25,7 @@ from allotment.cli.planning.values import to_plan
 from allotment.cli.planning.watching import seconds_for, watching
 from allotment.cli.shown.mistakes import BadInput, Mistake, describe
 from allotment.cli.shown.screen import Screen, open_screen
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
 from allotment.model.meta import Object

@@ -14,7 +14,7 @@ from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary
 from allotment.vocabulary.changes import Change, changes
 from allotment.vocabulary.changes import names as names_of
-from allotment.vocabulary.finding import Word, find, releases_with
+from allotment.vocabulary.lookup import Word, find, releases_with
 from allotment.vocabulary.parameters.fields import ParameterField, fields_of
 from allotment.vocabulary.parameters.kinds import kinds_of
 from allotment.vocabulary.terms import Attribute, Capacity, Presence

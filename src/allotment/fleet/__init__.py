@@ -1,8 +1,8 @@
 """What hardware publishes: profiles of accelerators and servers, and the ResourceSlices of the drivers on them."""
 
-from allotment.fleet.classes import CLASSES
 from allotment.fleet.cluster import Cluster, classes_of, cluster_of, node_of
 from allotment.fleet.description import FORM, Machine, parse_fleet
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware, known_names
 from allotment.fleet.modes import Mode, mode_names, parse_mode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from allotment.fleet.classes import AMD_WHOLE, CLASSES
 from allotment.fleet.description import Machine
+from allotment.fleet.device_classes import AMD_WHOLE, CLASSES
 from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
 from allotment.model.core import HOSTNAME, Node

@@ -26,7 +26,7 @@ from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.fleet import FleetError, parse_fleet
-from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
 from allotment.lab.fleet import HARDWARE, is_simulated
 from allotment.lab.ground import Ground
 from allotment.model.core import Node

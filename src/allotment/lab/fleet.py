@@ -18,7 +18,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.fleet import Machine, classes_of, node_of, parse_fleet
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from allotment.vocabulary.reading import HelmEntry, Record, chart, record, words
+from allotment.vocabulary.records import HelmEntry, Record, chart, record, words
 from allotment.vocabulary.terms import ClassTerm, Vocabulary
 
 #: In the order in which they are listed; each has a file of its name among the data.

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from allotment.fleet import CLASSES, accelerators, hardware, parse_mode, slices_of
-from allotment.fleet.classes import AMD_WHOLE
+from allotment.fleet.device_classes import AMD_WHOLE
 from allotment.fleet.modes import MOST_VIRTUAL
 from allotment.fleet.nvidia import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.fleet.profiles import Accelerator

@@ -19,7 +19,7 @@ from allotment.vocabulary import (
     vocabulary,
 )
 from allotment.vocabulary.changes import changes
-from allotment.vocabulary.finding import find, reading
+from allotment.vocabulary.lookup import find, reading
 
 
 def words_of(driver: str, release: str = "") -> Vocabulary:

@@ -16,7 +16,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from allotment.fleet.catalog import InstanceType, Template, template_of
-from allotment.fleet.catalog.instance import CapacityType
+from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.fleet.errors import FleetError, nearest
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.offering.offers import offers_of

@@ -14,7 +14,7 @@ from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup
 from allotment.autoscaler.cluster_autoscaler.judging import Growth, renamed
 from allotment.autoscaler.readiness import is_ready
 from allotment.fleet.catalog import InstanceType
-from allotment.fleet.catalog.instance import CapacityType
+from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree, read_value
 

@@ -25,7 +25,7 @@ from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CONFIG_MAPS, NODES
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import Value
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine

@@ -15,8 +15,8 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import folded, open_screen, width_of
 from allotment.fleet import FleetError
 from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
-from allotment.fleet.catalog.exporting import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
-from allotment.fleet.catalog.exporting.naming import object_name
+from allotment.fleet.catalog.export import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
+from allotment.fleet.catalog.export.naming import object_name
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_json, to_yaml
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.cli.shown.mistakes import Mistake
-from allotment.fleet.catalog.exporting.karpenter import NodeClass
+from allotment.fleet.catalog.export.karpenter import NodeClass
 from allotment.fleet.errors import nearest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.packing.problem import Holds, Packing, Problem
 from allotment.tools.plan.asking.question import Question
 from allotment.tools.plan.limits import Limits

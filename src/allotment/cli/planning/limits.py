@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 
 from allotment.cli.shown.mistakes import Mistake
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.fleet.modes import mode_names
 from allotment.fleet.profiles import accelerators

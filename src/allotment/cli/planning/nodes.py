@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.cli.shown.manifest import plain
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node
 from allotment.model.serialization import to_yaml

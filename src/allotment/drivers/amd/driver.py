@@ -15,7 +15,7 @@ from allotment.drivers.amd.health import condition
 from allotment.drivers.amd.plan import Held, Plan, partitioned, read, readable
 from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
 from allotment.fleet.amd import DRIVER, Function, Gpu, Part, Setting, devices_of_gpus, name_of, offering, passed_through
-from allotment.fleet.amd import auto as names
+from allotment.fleet.amd import auto_partition as names
 from allotment.fleet.amd.vfio import name_of as name_of_function
 from allotment.fleet.modes import Vocabulary
 from allotment.model.resource import Device

@@ -15,7 +15,7 @@ from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.plan import Held, Plan
 from allotment.drivers.driver import Granted, Refused
 from allotment.fleet.amd import Gpu, Part, Setting
-from allotment.fleet.amd.auto import PARTITIONS
+from allotment.fleet.amd.auto_partition import PARTITIONS
 
 #: Device files come a moment after the mode is set, by udev.
 _PATIENCE_SECONDS: Final = 30.0

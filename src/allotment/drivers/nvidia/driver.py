@@ -32,7 +32,7 @@ from allotment.drivers.nvidia.planning import planned, refuse_overlap
 from allotment.drivers.nvidia.sweeping import swept
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
-from allotment.fleet.nvidia.offering import Group, offering
+from allotment.fleet.nvidia.published_devices import Group, offering
 from allotment.model.resource import DeviceAttribute
 from allotment.model.trees import Tree
 

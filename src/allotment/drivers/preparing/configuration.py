@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from allotment.drivers.driver import Refused
 from allotment.model.resource import DeviceAllocationConfiguration
-from allotment.vocabulary.parameters import strict
+from allotment.vocabulary.parameters import strict_decoding
 
 Configs = Mapping[tuple[str, str], type]
 
@@ -106,6 +106,6 @@ def decode(parameters: Any, configs: Configs) -> Any:
     allotment.drivers.driver.Refused: sped: Mode has no such field; did you mean "speed"?
     """
     try:
-        return strict.read(parameters, configs)
-    except strict.Misread as error:
+        return strict_decoding.read(parameters, configs)
+    except strict_decoding.Misread as error:
         raise Refused(str(error), permanent=True) from None

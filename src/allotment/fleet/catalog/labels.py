@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Final
 
-from allotment.fleet.catalog.instance import CapacityType, InstanceType
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType
 from allotment.fleet.cluster import node_of
 from allotment.fleet.description import Machine
+from allotment.fleet.gpu_product_labels import gke_name, karpenter_name, labels_of_gpus
 from allotment.fleet.hardware import Hardware
-from allotment.fleet.model_names import gke_name, karpenter_name, labels_of_gpus
 from allotment.fleet.modes import Full
 from allotment.model.core import HOSTNAME
 

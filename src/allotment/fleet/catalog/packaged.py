@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 
-from allotment.fleet.catalog.instance import InstanceType
-from allotment.fleet.catalog.reading import read_catalog
-from allotment.fleet.catalog.rooms import estimated_room
+from allotment.fleet.catalog.allocatable import estimated_room
+from allotment.fleet.catalog.csv_format import read_catalog
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.verdicts import judged
 
 _FILE = "instances.csv"

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType, Template
 from allotment.fleet.catalog.labels import labels_of
-from allotment.fleet.catalog.rooms import disk_of
-from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
+from allotment.fleet.catalog.runtime_attributes import runtime_only, symbolic, unmeasured
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware
 from allotment.fleet.modes import mode_names, parse_mode

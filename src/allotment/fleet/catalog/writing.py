@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from allotment.fleet.catalog.instance import InstanceType
-from allotment.fleet.catalog.reading import COLUMNS, PRICES
+from allotment.fleet.catalog.csv_format import COLUMNS, PRICES
+from allotment.fleet.catalog.instance_type import InstanceType
 
 
 def written(types: Iterable[InstanceType]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from allotment.fleet.example.facts import facts
+from allotment.fleet.example.attributes import facts
 from allotment.fleet.modes import Example
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.fleet.example.facts import facts
+from allotment.fleet.example.attributes import facts
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 

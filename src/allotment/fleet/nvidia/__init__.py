@@ -1,11 +1,11 @@
 """Devices as the NVIDIA drivers publish them (``gpu.nvidia.com`` and ``compute-domain.nvidia.com``)."""
 
 from allotment.fleet.nvidia.attributes import semver
-from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
+from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.fleet.nvidia.gpu import DRIVER, Fabric, Gpu, gpu_uuid, gpus_of
-from allotment.fleet.nvidia.offering import Made, Offering, made_of, offering, offering_of
-from allotment.fleet.nvidia.pieces import Existing, piece_name
-from allotment.fleet.nvidia.whole import name_of
+from allotment.fleet.nvidia.mig_devices import Existing, piece_name
+from allotment.fleet.nvidia.published_devices import Made, Offering, made_of, offering, offering_of
+from allotment.fleet.nvidia.whole_gpus import name_of
 
 __all__ = [
     "COMPUTE_DOMAIN_DRIVER",

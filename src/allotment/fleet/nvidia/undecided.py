@@ -13,9 +13,9 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.mig import DIMENSIONS, pieces
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.offering import Made, Offering
-from allotment.fleet.nvidia.pieces import counter_set, divisible, existing, piece_name, possible, told_of
-from allotment.fleet.nvidia.whole import whole
+from allotment.fleet.nvidia.mig_devices import counter_set, divisible, existing, piece_name, possible, told_of
+from allotment.fleet.nvidia.published_devices import Made, Offering
+from allotment.fleet.nvidia.whole_gpus import whole
 from allotment.fleet.profiles import Mig
 from allotment.model.resource import Device
 

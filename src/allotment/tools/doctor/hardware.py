@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from allotment.model.core import Node
 from allotment.tools.doctor.objects import Pod
-from allotment.vocabulary.driver_names import is_named_as_driver
+from allotment.vocabulary.driver_detection import is_named_as_driver
 from allotment.vocabulary.folders import of_driver
 
 

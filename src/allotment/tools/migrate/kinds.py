@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from allotment.fleet.model_names import known_models
+from allotment.fleet.gpu_product_labels import known_models
 from allotment.fleet.profiles import MIB
 from allotment.model.resource import Device
 from allotment.tools.migrate.asking import Ask

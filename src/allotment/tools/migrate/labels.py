@@ -11,7 +11,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from allotment.fleet.model_names import ARCHITECTURES, known_models, marketed_mib, product_of_label, products_of_cloud
+from allotment.fleet.gpu_product_labels import (
+    ARCHITECTURES,
+    known_models,
+    marketed_mib,
+    product_of_label,
+    products_of_cloud,
+)
 from allotment.tools.migrate.asking import Term, Vendor
 from allotment.tools.migrate.report import Label
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
-from allotment.fleet.catalog.instance import CapacityType
+from allotment.fleet.catalog.instance_type import CapacityType
 
 #: on-demand: only that. spot: only that. cheapest: per machine whichever costs less.
 CapacityPolicy: TypeAlias = Literal["on-demand", "spot", "cheapest"]

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.core import HOSTNAME
 from allotment.model.features import Features
 from allotment.model.meta import Object

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from allotment.engine.refusal import Diagnosis
-from allotment.fleet.catalog.instance import CapacityType
+from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.model.core import Taint
 from allotment.model.meta import ObjectKey, Value
 from allotment.tools.explain.report import GivenClaim

@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.model.core import HOSTNAME
 from allotment.model.trees import Tree
-from allotment.vocabulary.driver_names import telling
+from allotment.vocabulary.driver_detection import telling
 
 #: Names that everybody's cluster has tell nothing.
 _COMMON = {

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.gpu import DRIVER, Gpu, gpu_uuid
-from allotment.fleet.nvidia.shared import counted
+from allotment.fleet.nvidia.shared_gpus import counted
 from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import Quantity

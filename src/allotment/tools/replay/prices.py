@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 
 
 def prices_of(catalog: Iterable[InstanceType], products: Mapping[str, tuple[str, ...]]) -> dict[str, Decimal]:

@@ -9,7 +9,7 @@ from typing import Final
 from allotment.model.trees import Tree
 from allotment.tools.schema.parameters import drivers_with_parameters
 from allotment.vocabulary import drivers, installed_classes, vocabulary
-from allotment.vocabulary.finding import reading
+from allotment.vocabulary.lookup import reading
 
 _LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from allotment.vocabulary.drivers import vocabulary
 from allotment.vocabulary.parameters import amd, compute_domain, example, nvidia
 from allotment.vocabulary.parameters.problem import Path, Problem
-from allotment.vocabulary.parameters.strict import Kinds, Misread, place_of, read
+from allotment.vocabulary.parameters.strict_decoding import Kinds, Misread, place_of, read
 from allotment.vocabulary.terms import Vocabulary
 
 

@@ -23,7 +23,7 @@ from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, 
 from allotment.externalgrpc import failures
 from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import catalog
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.consolidating.rehousing import House

@@ -8,7 +8,7 @@ from allotment.autoscaler.providers.karpenter import MigManager
 from allotment.cli.arguments.autoscale import MIG_CONFIG
 from allotment.cli.given.node_classes import mig_manager, node_classes
 from allotment.cli.shown.mistakes import Mistake
-from allotment.fleet.catalog.exporting.karpenter import NodeClass
+from allotment.fleet.catalog.export.karpenter import NodeClass
 
 GPU = NodeClass("karpenter.k8s.aws", "EC2NodeClass", "gpu")
 

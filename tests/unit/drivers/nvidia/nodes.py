@@ -15,7 +15,7 @@ from allotment.drivers.preparing import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, NvidiaMode, parse_mode
 from allotment.fleet.nvidia import gpus_of
-from allotment.fleet.nvidia.offering import made_of
+from allotment.fleet.nvidia.published_devices import made_of
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 

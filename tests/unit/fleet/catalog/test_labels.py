@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.fleet.catalog import catalog, template_of
-from allotment.fleet.model_names import products_of_cloud
+from allotment.fleet.gpu_product_labels import products_of_cloud
 from tests.unit.fleet.catalog.conftest import Type
 
 KARPENTER = "karpenter.k8s.aws/instance-"

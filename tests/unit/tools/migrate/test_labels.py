@@ -8,7 +8,13 @@ import pytest
 
 from allotment.cel import DeviceInput, compile_selector
 from allotment.fleet import cluster_of, parse_fleet
-from allotment.fleet.model_names import known_models, labels_of_gpus, product_label, product_of_label, products_of_cloud
+from allotment.fleet.gpu_product_labels import (
+    known_models,
+    labels_of_gpus,
+    product_label,
+    product_of_label,
+    products_of_cloud,
+)
 from allotment.model.features import Features
 from allotment.tools.migrate.asking import Term
 from allotment.tools.migrate.labels import Devices, about_gpus, translated

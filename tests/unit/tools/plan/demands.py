@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from allotment.fleet.catalog.instance import InstanceType, Room
+from allotment.fleet.catalog.instance_type import InstanceType, Room
 from allotment.fleet.hardware import hardware
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features

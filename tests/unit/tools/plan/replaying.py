@@ -7,10 +7,10 @@ from typing import Final, cast
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.templates import template_of
-from allotment.fleet.classes import CLASSES
 from allotment.fleet.description import parse_fleet
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.slices import slices_of
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey

@@ -11,9 +11,9 @@ from allotment.engine.allocator import allocate
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Allocated
 from allotment.fleet.catalog import catalog
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.templates import template_of
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.errors import FleetError
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim

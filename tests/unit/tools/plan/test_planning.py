@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.cluster import cluster_of
 from allotment.fleet.description import parse_fleet
 from allotment.model.meta import Object

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allotment.engine import Allocator, Inventory, Placed
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.node_fit.assigned_pod import resident_of

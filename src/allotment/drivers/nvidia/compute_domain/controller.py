@@ -24,7 +24,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     objects_name,
 )
 from allotment.drivers.nvidia.compute_domain.objects import daemon_set, daemon_template, workload_template
-from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
 from allotment.model.trees import Tree
 
 _CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"

@@ -26,7 +26,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     ComputeDomainChannelConfig,
     ComputeDomainDaemonConfig,
 )
-from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER, domain_devices
+from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER, domain_devices
 from allotment.model.trees import Tree
 from allotment.vocabulary.parameters.compute_domain import problems
 

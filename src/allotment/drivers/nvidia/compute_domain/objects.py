@@ -13,7 +13,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     LABEL,
     objects_name,
 )
-from allotment.fleet.nvidia.domain import COMPUTE_DOMAIN_DRIVER
+from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
 from allotment.model.trees import Tree
 
 #: A daemon of a simulated fabric has nothing to do but to be there.

@@ -14,7 +14,7 @@ from allotment.drivers.nvidia.hardware import MigDevice
 from allotment.drivers.nvidia.simulated.state import profile_of
 from allotment.fleet.identity import uuid_variable
 from allotment.fleet.nvidia import Gpu
-from allotment.fleet.nvidia.pieces import piece_name
+from allotment.fleet.nvidia.mig_devices import piece_name
 
 #: The legacy runtime hook must not add devices of its own.
 _VOID: Final = "NVIDIA_VISIBLE_DEVICES=void"

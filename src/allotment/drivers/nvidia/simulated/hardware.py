@@ -35,7 +35,7 @@ from allotment.drivers.nvidia.simulated.grants import Grant, share_of
 from allotment.drivers.nvidia.simulated.share import Share
 from allotment.drivers.nvidia.simulated.state import Card, State
 from allotment.fleet.nvidia import Gpu
-from allotment.fleet.nvidia.pieces import Existing
+from allotment.fleet.nvidia.mig_devices import Existing
 
 #: Above the group numbers that a real host hands out.
 _FIRST_GROUP: Final = 1000

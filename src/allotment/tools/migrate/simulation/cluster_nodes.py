@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from allotment.fleet.model_names import product_of_label
+from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice

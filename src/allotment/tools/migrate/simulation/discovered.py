@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.fleet import Accelerator
-from allotment.fleet.model_names import labels_of_gpus, marketed_mib, product_label, products_of_cloud
+from allotment.fleet.gpu_product_labels import labels_of_gpus, marketed_mib, product_label, products_of_cloud
 from allotment.tools.migrate.asking import Term
 from allotment.tools.migrate.plugin import REPLICAS_LABELS, STRATEGY_LABELS
 

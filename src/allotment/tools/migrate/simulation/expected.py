@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from allotment.fleet import CLASSES, Accelerator, FleetError, Hardware, Mode, accelerators, hardware, parse_mode
 from allotment.fleet import slices_of as published
+from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.fleet.mig import parse_layout
-from allotment.fleet.model_names import product_of_label
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.tools.migrate.asking import Vendor

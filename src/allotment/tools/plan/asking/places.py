@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allotment.cel import CompileError
 from allotment.engine.claims.requests import Ask, Request
 from allotment.engine.search.verdict import NoFit, Solution
-from allotment.fleet.catalog.instance import Template
+from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.nodes import Machine
 from allotment.node_fit.pod_requirements import admits

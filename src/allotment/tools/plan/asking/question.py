@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from allotment.engine.cluster.inventory import Inventory
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import ZONES, labels_of
 from allotment.fleet.catalog.templates import hardware_of
 from allotment.fleet.errors import FleetError

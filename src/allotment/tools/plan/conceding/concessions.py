@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as altered
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.pod_requirements import Demand as Asked

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace as altered
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate

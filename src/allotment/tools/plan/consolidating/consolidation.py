@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from allotment.fleet.catalog import template_of
-from allotment.fleet.catalog.instance import InstanceType, Template
+from allotment.fleet.catalog.instance_type import InstanceType, Template
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey, Value
 from allotment.model.trees import Tree, to_tree

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.instance import CAPACITY_TYPES, CapacityType, InstanceType
+from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType
 from allotment.tools.plan.limits import Limits
 
 #: Prices are counted in millionths, so that sums are exact.

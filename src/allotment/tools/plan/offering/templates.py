@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
-from allotment.fleet.catalog.symbols import runtime_only, symbolic, unmeasured
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.runtime_attributes import runtime_only, symbolic, unmeasured
 from allotment.fleet.catalog.templates import ANY, hardware_called, on_node, template_of
 from allotment.fleet.errors import FleetError
 from allotment.fleet.hardware import Hardware, hardware

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.fleet.catalog.exporting.karpenter import NODE_CLASSES, NodeClass
+from allotment.fleet.catalog.export.karpenter import NODE_CLASSES, NodeClass
 from allotment.fleet.catalog.labels import SETTERS
 from allotment.model.core import Taint
 from allotment.model.meta import Value

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from allotment.cel import CompileError, compile_selector
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from allotment.engine.cluster.node_selection import NodeFacts
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import labels_of
 from allotment.fleet.catalog.templates import hardware_of
 from allotment.model.features import Features

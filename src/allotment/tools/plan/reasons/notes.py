@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from allotment.fleet.catalog.dates import dated
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import SETTERS
-from allotment.fleet.catalog.rooms import disk_of
+from allotment.fleet.catalog.price_dates import dated
 from allotment.tools.plan.waiting.demand import Waiting, asked_labels
 
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from allotment.engine.refusal import Funnel, Miss, Refused
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.quantity import Quantity, QuantityError
 
 #: NVIDIA's architectures by age; neighbours are near.

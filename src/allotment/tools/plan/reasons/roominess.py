@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allotment.fleet.catalog.instance import InstanceType, Room
-from allotment.fleet.catalog.rooms import disk_of
+from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.instance_type import InstanceType, Room
 from allotment.node_fit.pod_requirements import Demand as Asked
 from allotment.tools.plan.reasons.phrasing import AMOUNT, OTHER, Phrase
 from allotment.tools.plan.waiting.demand import Demand

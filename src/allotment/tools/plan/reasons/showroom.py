@@ -17,7 +17,7 @@ from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.diagnosis.published_names import Published, published
 from allotment.engine.refusal import Refused
 from allotment.engine.search.verdict import Solution
-from allotment.fleet.catalog.instance import InstanceType, Template
+from allotment.fleet.catalog.instance_type import InstanceType, Template
 from allotment.fleet.errors import FleetError
 from allotment.model.features import Features
 from allotment.model.resource import DeviceSubRequest, ExactDeviceRequest, ResourceClaim

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from allotment.fleet.catalog.instance import Template
+from allotment.fleet.catalog.instance_type import Template
 from allotment.packing.problem import Bought, Load
 from allotment.tools.plan.asking.places import Place
 from allotment.tools.plan.asking.question import Question

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.tools.plan.asking.question import Question
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.seating.unserved import Why, why

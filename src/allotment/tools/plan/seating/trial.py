@@ -16,7 +16,7 @@ from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Aborted, Allocated
-from allotment.fleet.catalog.instance import Template
+from allotment.fleet.catalog.instance_type import Template
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import (
     AllocationResult,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.engine.refusal import Diagnosis
-from allotment.fleet.classes import CLASSES
+from allotment.fleet.device_classes import CLASSES
 from allotment.model.core import Namespace, Pod, PodSpec
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.core import PodResourceClaimStatus, PodStatus
 from allotment.model.features import Features
 from allotment.model.meta import Object, OwnerReference

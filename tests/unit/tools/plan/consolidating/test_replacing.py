@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet.catalog import catalog
-from allotment.fleet.catalog.instance import InstanceType, Template
+from allotment.fleet.catalog.instance_type import InstanceType, Template
 from allotment.model.core import Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet.catalog import catalog
-from allotment.fleet.catalog.instance import InstanceType
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.reasons.choices import choices

@@ -11,7 +11,7 @@ from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import about, remedy, unique
 from allotment.tools.sentences import some
-from allotment.vocabulary.driver_names import vendors_driver
+from allotment.vocabulary.driver_detection import vendors_driver
 
 
 def find(case: Case) -> Iterable[Sign]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.exporting.naming import object_name
-from allotment.fleet.catalog.instance import CapacityType, InstanceType
+from allotment.fleet.catalog.export.naming import object_name
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType
 from allotment.fleet.catalog.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from allotment.model.trees import Tree
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, Room, catalog, read_catalog
-from allotment.fleet.catalog.reading import COLUMNS, cells
+from allotment.fleet.catalog.csv_format import COLUMNS, cells
 from allotment.fleet.catalog.verdicts import judged
 from allotment.fleet.catalog.writing import written
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from allotment.fleet.catalog.exporting.naming import object_name
-from allotment.fleet.catalog.instance import CapacityType, InstanceType, Template
+from allotment.fleet.catalog.export.naming import object_name
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType, Template
 from allotment.fleet.catalog.templates import template_of
 from allotment.model.core import Node
 from allotment.model.meta import ObjectMeta

@@ -35,7 +35,7 @@ def read(parameters: Any, kinds: Kinds) -> Any:
     >>> read({"apiVersion": "v1", "kind": "Mode", "sped": 2}, {("v1", "Mode"): Mode})
     Traceback (most recent call last):
     ...
-    allotment.vocabulary.parameters.strict.Misread: sped: Mode has no such field; did you mean "speed"?
+    allotment.vocabulary.parameters.strict_decoding.Misread: sped: Mode has no such field; did you mean "speed"?
     """
     if not isinstance(parameters, dict):
         raise Misread([Problem((), "parameters", f"wanted an object, found {_shown(parameters)}")])

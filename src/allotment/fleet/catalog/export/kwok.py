@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from allotment.fleet.catalog.exporting.naming import object_name
-from allotment.fleet.catalog.instance import CapacityType, InstanceType
+from allotment.fleet.catalog.export.naming import object_name
+from allotment.fleet.catalog.instance_type import CapacityType, InstanceType
 from allotment.fleet.catalog.templates import hardware_of, template_of
 from allotment.fleet.modes import parse_mode
 from allotment.fleet.slices import slices_of

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final, NamedTuple
 
-from allotment.fleet.catalog.instance import InstanceType, Room
+from allotment.fleet.catalog.instance_type import InstanceType, Room
 
 #: The kubelet's own limit, and what GKE and AKS (with an overlay network) allow by default.
 PODS: Final = 110

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.fleet.catalog.instance import CAPACITY_TYPES, CapacityType, InstanceType, Room
-from allotment.fleet.catalog.rooms import PODS, estimated_room
+from allotment.fleet.catalog.allocatable import PODS, estimated_room
+from allotment.fleet.catalog.instance_type import CAPACITY_TYPES, CapacityType, InstanceType, Room
 from allotment.fleet.catalog.verdicts import judged
 from allotment.fleet.catalog.zones import zones_of
 from allotment.fleet.errors import FleetError, nearest

@@ -12,7 +12,7 @@ from __future__ import annotations
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.attributes import string
 from allotment.fleet.nvidia.gpu import Gpu
-from allotment.fleet.nvidia.whole import attributes_of, name_of, whole
+from allotment.fleet.nvidia.whole_gpus import attributes_of, name_of, whole
 from allotment.fleet.profiles import MIB
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity

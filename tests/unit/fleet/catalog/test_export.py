@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.fleet.catalog import InstanceType, catalog
-from allotment.fleet.catalog.exporting import (
+from allotment.fleet.catalog.export import (
     NodeClass,
     karpenter_objects,
     kwok_objects,

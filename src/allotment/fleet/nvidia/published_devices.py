@@ -9,10 +9,10 @@ from allotment.fleet.hardware import Hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio
 from allotment.fleet.nvidia.gpu import Gpu, gpus_of
-from allotment.fleet.nvidia.pieces import Existing, counter_set, divisible, existing, piece_name, possible
-from allotment.fleet.nvidia.shared import counted, enforced
+from allotment.fleet.nvidia.mig_devices import Existing, counter_set, divisible, existing, piece_name, possible
+from allotment.fleet.nvidia.shared_gpus import counted, enforced
 from allotment.fleet.nvidia.vfio import vfio
-from allotment.fleet.nvidia.whole import whole
+from allotment.fleet.nvidia.whole_gpus import whole
 from allotment.model.resource import CounterSet, Device
 
 Group = tuple[Device, ...]
