@@ -27,9 +27,9 @@ from allotment.model.features import RELEASES, Features
 from allotment.model.loading import commentary, load_text
 from allotment.model.serialization import to_json
 from allotment.tools.check.bundle import Bundle, Settings, World
-from allotment.tools.check.catalogue import by_code
-from allotment.tools.check.fixing import fix
-from allotment.tools.check.judging import Policy
+from allotment.tools.check.catalog import by_code
+from allotment.tools.check.fixer import fix
+from allotment.tools.check.policy import Policy
 from tests.storm.mutated import mutated
 from tests.unit.tools.check.bundles import world_of
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from allotment.cli.shown.mistakes import FRAME_WIDTH, Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
 from allotment.fleet.errors import nearest
-from allotment.tools.check.catalogue import FAMILIES, catalogue
+from allotment.tools.check.catalog import FAMILIES, catalogue
 from allotment.tools.check.reference import address, fixes, headline
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.selecting import is_known, known_words, means
+from allotment.tools.check.selection import is_known, known_words, means
 
 _MARKS: Final = {"": "", "safe": "[*]", "unsafe": "[?]", "safe or unsafe": "[*]"}
 #: Columns of code, level and mark before a summary.

@@ -10,7 +10,7 @@ from allotment.cli.checking.telling import Told, tell, tell_concisely
 from allotment.cli.shown.screen import Screen
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.suppressing import Silenced
+from allotment.tools.check.suppressions import Silenced
 
 EXIT_FINE, EXIT_FINDINGS = 0, 1
 #: Of so many documents it is asked which hardware they would fit on.
@@ -39,7 +39,7 @@ def _hardware(bundle: Bundle, judged: Silenced) -> str:
     """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
     if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
         return ""
-    from allotment.tools.check.hardware.fitting import fitting_fleet
+    from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
 
     values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
     return fitting_fleet(values, bundle.features) or ""

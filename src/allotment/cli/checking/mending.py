@@ -20,7 +20,7 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, width_of
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixing import Fixed, fix
+from allotment.tools.check.fixer import Fixed, fix
 
 #: Formats that tell what is left and have no place for a text.
 _PROGRAMS: Final = ("json", "sarif", "github")

@@ -19,8 +19,8 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.errors import FleetError, nearest
 from allotment.model.features import Features
 from allotment.tools.check.bundle import Settings, World
-from allotment.tools.check.judging import Policy
-from allotment.tools.check.selecting import Choice, is_known, known_words
+from allotment.tools.check.policy import Policy
+from allotment.tools.check.selection import Choice, is_known, known_words
 from allotment.vocabulary import drivers, vocabulary
 
 #: The release that is meant where nothing says another.

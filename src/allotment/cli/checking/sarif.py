@@ -15,7 +15,7 @@ from urllib.parse import quote
 from allotment import __version__
 from allotment.cli.checking.replacing import Replacement, replacements
 from allotment.cli.checking.telling import Told
-from allotment.tools.check.catalogue import catalogue
+from allotment.tools.check.catalog import catalogue
 from allotment.tools.check.finding import Finding, Range
 from allotment.tools.check.reference import markdown
 from allotment.tools.check.rule import Rule

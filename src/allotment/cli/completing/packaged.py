@@ -14,7 +14,7 @@ _CONDITIONS: Final = ("condition=", "jsonpath=", "create", "delete")
 
 def rules(line: Line) -> Iterator[Candidate]:
     """Of ``allot check``, by code, and their families."""
-    from allotment.tools.check.catalogue import FAMILIES, catalogue
+    from allotment.tools.check.catalog import FAMILIES, catalogue
     from allotment.tools.check.reference import headline
 
     for letter, family in FAMILIES.items():

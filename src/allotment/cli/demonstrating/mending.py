@@ -12,7 +12,7 @@ from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.tools.check.bundle import Bundle, Settings, World
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixing import fix
+from allotment.tools.check.fixer import fix
 
 
 class Mended(NamedTuple):

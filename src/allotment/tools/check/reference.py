@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.tools.check.catalogue import FAMILIES, by_code, catalogue
+from allotment.tools.check.catalog import FAMILIES, by_code, catalogue
 from allotment.tools.check.rule import Rule
 
 #: Where the pages are, from the root of the project.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.model.editing.edits import ReplaceText, SetValue
-from allotment.tools.check import catalogue
+from allotment.tools.check import catalog
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
 
@@ -56,14 +56,14 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ),
     )
     _forget()
-    monkeypatch.setattr(catalogue, "RULES", rules)
+    monkeypatch.setattr(catalog, "RULES", rules)
     yield
     _forget()
 
 
 def _forget() -> None:
-    catalogue.catalogue.cache_clear()
-    catalogue.by_code.cache_clear()
+    catalog.catalogue.cache_clear()
+    catalog.by_code.cache_clear()
 
 
 Write = Callable[[Mapping[str, str]], Path]

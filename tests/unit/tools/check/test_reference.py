@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from allotment.tools.check.catalogue import FAMILIES, by_code, catalogue
+from allotment.tools.check.catalog import FAMILIES, by_code, catalogue
 from allotment.tools.check.reference import FOLDER, address, pages
 
 ROOT = Path(__file__).parents[4]

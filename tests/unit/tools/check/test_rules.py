@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from allotment.tools.check.fixing import fix
+from allotment.tools.check.fixer import fix
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check

@@ -14,7 +14,7 @@ import pytest
 
 from allotment.model.loading import load_text
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixing import fix
+from allotment.tools.check.fixer import fix
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of
 

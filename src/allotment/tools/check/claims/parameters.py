@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
-from allotment.tools.check.selectors.reaching import sorts_of_class
-from allotment.tools.check.selectors.sorts import Sort
+from allotment.tools.check.names.known_names import words_of
+from allotment.tools.check.selectors.device_types import Sort
+from allotment.tools.check.selectors.reachability import sorts_of_class
 from allotment.tools.views import ConfigView, RequestView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.parameters import Problem, parameters_of

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import vocabularies
+from allotment.tools.check.names.known_names import vocabularies
 
 _DRIVER: Final = re.compile(r"""device\s*\.\s*driver\s*==\s*["']([^"']+)["']""")
 

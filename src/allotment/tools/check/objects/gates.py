@@ -13,7 +13,7 @@ from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.places import FieldSeen, fields_seen
+from allotment.tools.check.objects.field_shapes import FieldSeen, fields_seen
 from allotment.tools.check.rule import Level
 from allotment.tools.views import is_dra, pod_views
 

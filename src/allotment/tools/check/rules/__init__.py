@@ -11,6 +11,6 @@ from typing import Final
 
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules.proof import PROOF
-from allotment.tools.check.rules.untried import UNTRIED
+from allotment.tools.check.rules.static_rules import UNTRIED
 
 RULES: Final[tuple[Rule, ...]] = (*UNTRIED, *PROOF)

@@ -13,7 +13,7 @@ from allotment.cel.syntax.ast import Call, Const, Node
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.selectors.expressions import Access, Expression, is_driver
 
 #: ``value``: an attribute of which nobody knows what it is. Empty: something else.

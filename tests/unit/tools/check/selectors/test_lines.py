@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.model.loading import load_text
-from allotment.tools.check.fixing import fix
+from allotment.tools.check.fixer import fix
 from tests.unit.tools.check.bundles import bundle_of
 
 CLASS = """\

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import is_in_other_map
+from allotment.tools.check.names.known_names import is_in_other_map
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.selectors.edits import mended
 from allotment.tools.check.selectors.expressions import Expression, in_each

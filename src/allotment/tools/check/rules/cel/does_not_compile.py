@@ -15,7 +15,7 @@ from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import SLIP, words_of
+from allotment.tools.check.names.known_names import SLIP, words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
@@ -27,10 +27,10 @@ from allotment.tools.check.rules.cel import (
     value_accessor,
     version_as_text,
 )
-from allotment.tools.check.selectors.complaints import worded
-from allotment.tools.check.selectors.domains import meant
+from allotment.tools.check.selectors.compiler_errors import worded
 from allotment.tools.check.selectors.edits import mended
 from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.missing_domains import meant
 from allotment.tools.check.selectors.operands import operand
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers

@@ -9,11 +9,11 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.domains import meant
 from allotment.tools.check.selectors.edits import mended
 from allotment.tools.check.selectors.expressions import Access, Expression, in_each
+from allotment.tools.check.selectors.missing_domains import meant
 from allotment.tools.check.selectors.operands import is_accessor
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers

@@ -11,14 +11,14 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import STANDARD
+from allotment.tools.check.names.known_names import STANDARD
 from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.selectors.device_types import presence
 from allotment.tools.check.selectors.edits import replaced
 from allotment.tools.check.selectors.expressions import Access, Expression, expression, read_selectors
 from allotment.tools.check.selectors.guards import reads
 from allotment.tools.check.selectors.lines import on_lines
-from allotment.tools.check.selectors.reaching import Lack, lacking, reaching_access, selectors_passed
-from allotment.tools.check.selectors.sorts import presence
+from allotment.tools.check.selectors.reachability import Lack, lacking, reaching_access, selectors_passed
 from allotment.tools.views import SelectorView
 
 

@@ -10,7 +10,7 @@ from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import Target, promised_templates, targets
+from allotment.tools.check.claims.references import Target, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import ClaimKind
 

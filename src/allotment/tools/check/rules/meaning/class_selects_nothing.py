@@ -9,7 +9,7 @@ from allotment.model.core import Node
 from allotment.model.resource import DeviceClass
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.matching import devices_of
+from allotment.tools.check.hardware.cluster_devices import devices_of
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.explain import explain
 from allotment.tools.explain.trying import user_of_class

@@ -8,9 +8,9 @@ from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.editing.edits import SetValue
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.kinds import Kinds, kinds_of
-from allotment.tools.check.hardware.matching import Devices, devices_of
-from allotment.tools.check.names.known import STANDARD
+from allotment.tools.check.claims.requested_devices import Kinds, kinds_of
+from allotment.tools.check.hardware.cluster_devices import Devices, devices_of
+from allotment.tools.check.names.known_names import STANDARD
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.sentences import either
 from allotment.tools.views import ClaimView, ConstraintView, RequestView

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.kinds import kinds_of
-from allotment.tools.check.claims.targets import Target, targets_of
+from allotment.tools.check.claims.references import Target, targets_of
+from allotment.tools.check.claims.requested_devices import kinds_of
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import PodView
 

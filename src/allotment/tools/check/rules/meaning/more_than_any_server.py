@@ -10,8 +10,8 @@ from allotment.fleet.profiles import accelerators, servers
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.kinds import class_selectors, comparisons, kinds_of
-from allotment.tools.check.claims.targets import targets_of
+from allotment.tools.check.claims.references import targets_of
+from allotment.tools.check.claims.requested_devices import class_selectors, comparisons, kinds_of
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import ClaimView, RequestView
 

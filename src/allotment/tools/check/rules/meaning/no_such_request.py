@@ -10,7 +10,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import RequestNames, names_of, request_names, targets, targets_of
+from allotment.tools.check.claims.references import RequestNames, names_of, request_names, targets, targets_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.explain import lacking
 from allotment.tools.views import ClaimView, PodView, at, items

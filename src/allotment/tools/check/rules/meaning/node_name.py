@@ -9,7 +9,7 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValu
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import Target, targets
+from allotment.tools.check.claims.references import Target, targets
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import PodView, mapping
 

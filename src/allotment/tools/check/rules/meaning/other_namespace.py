@@ -8,7 +8,7 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import Target, has_namespace, promised_templates, targets
+from allotment.tools.check.claims.references import Target, has_namespace, promised_templates, targets
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules.meaning.claim_not_given import elsewhere
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.references import Target, named, targets
 from allotment.tools.check.claims.sharing import is_exclusive, shares
-from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import ClaimView
 

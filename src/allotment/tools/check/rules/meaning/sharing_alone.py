@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.claims.references import Target, named, targets
 from allotment.tools.check.claims.sharing import sharing_configs, strategy
-from allotment.tools.check.claims.targets import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import ClaimView, ConfigView
 

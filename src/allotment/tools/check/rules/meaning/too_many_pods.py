@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import Target, named, targets
+from allotment.tools.check.claims.references import Target, named, targets
 from allotment.tools.check.rule import Found, Rule
 
 #: How many consumers a claim can be reserved for (ResourceClaimReservedForMaxSize).

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.targets import promised_templates
-from allotment.tools.check.proof.tried import tried
+from allotment.tools.check.claims.references import promised_templates
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.untried import UNTRIED
+from allotment.tools.check.rules.static_rules import UNTRIED
+from allotment.tools.check.simulation.result import tried
 from allotment.tools.views import at, key_of, text
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.proof.trial import Pending
-from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.untried import UNTRIED
+from allotment.tools.check.rules.static_rules import UNTRIED
+from allotment.tools.check.simulation.result import tried
+from allotment.tools.check.simulation.trial import Pending
 from allotment.tools.explain.trying import ANY_POD
 
 #: What machines alone cannot tell: labels of their nodes, and device plugins.

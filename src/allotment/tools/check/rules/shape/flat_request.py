@@ -9,7 +9,7 @@ from allotment.model.editing.edits import Edit, Nest, Remove, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.misfits import misfits_of
+from allotment.tools.check.objects.decoding_errors import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.sentences import listed
 from allotment.tools.views import at, mapping

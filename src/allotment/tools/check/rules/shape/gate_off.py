@@ -8,7 +8,7 @@ from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.gates import Needed, gates_in_the_way, is_known, stage
-from allotment.tools.check.objects.refusing import refused_anyway, refused_for
+from allotment.tools.check.objects.validation_errors import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Level, Rule
 
 

@@ -9,9 +9,9 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.class_driver import driver_of_class
-from allotment.tools.check.objects.misfits import misfits_of
+from allotment.tools.check.objects.decoding_errors import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.in_cel import InCel, in_cel
+from allotment.tools.check.selectors.cel_conversion import InCel, in_cel
 from allotment.tools.views import at, mapping, strings, text
 
 

@@ -11,9 +11,9 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.classic import CLASS_NAME, replaced_by
-from allotment.tools.check.objects.places import version_of
-from allotment.tools.check.objects.releases import VERSIONS
+from allotment.tools.check.objects.api_versions import VERSIONS
+from allotment.tools.check.objects.classic_dra import CLASS_NAME, replaced_by
+from allotment.tools.check.objects.field_shapes import version_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, is_dra
 

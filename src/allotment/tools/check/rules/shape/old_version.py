@@ -8,9 +8,9 @@ from allotment.model.editing.edits import Lift, Nest, SetValue
 from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.classic import is_classic
-from allotment.tools.check.objects.places import version_of
-from allotment.tools.check.objects.releases import FLAT, HUB, VERSIONS, newest
+from allotment.tools.check.objects.api_versions import FLAT, HUB, VERSIONS, newest
+from allotment.tools.check.objects.classic_dra import is_classic
+from allotment.tools.check.objects.field_shapes import version_of
 from allotment.tools.check.objects.reshaping import reshaping
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.views import is_dra

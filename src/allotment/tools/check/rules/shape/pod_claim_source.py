@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import Lift
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.misfits import misfits_of
+from allotment.tools.check.objects.decoding_errors import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at
 

@@ -12,10 +12,10 @@ from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.corrections import correction
+from allotment.tools.check.objects.field_shapes import written
 from allotment.tools.check.objects.gates import gates_in_the_way
 from allotment.tools.check.objects.placeholders import is_placeholder
-from allotment.tools.check.objects.places import written
-from allotment.tools.check.objects.refusing import refused_anyway, refused_for
+from allotment.tools.check.objects.validation_errors import refused_anyway, refused_for
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.views import at, mapping
 

@@ -12,7 +12,7 @@ from allotment.model.loading.marks import Path
 from allotment.model.validation.names import label_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.classic import is_classic
+from allotment.tools.check.objects.classic_dra import is_classic
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import ClaimView, at, items, mapping, text
 

@@ -10,7 +10,7 @@ from allotment.model.loading.marks import split_path
 from allotment.model.slice_conflicts import contradictions
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.places import written
+from allotment.tools.check.objects.field_shapes import written
 from allotment.tools.check.rule import Found, Rule
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.misfits import Owned, misfits_of
+from allotment.tools.check.objects.decoding_errors import Owned, misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, mapping
 

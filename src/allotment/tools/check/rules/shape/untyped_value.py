@@ -13,8 +13,8 @@ from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
-from allotment.tools.check.objects.misfits import misfits_of
+from allotment.tools.check.names.known_names import words_of
+from allotment.tools.check.objects.decoding_errors import misfits_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.rules.shape.wrong_type import quantity_meant
 from allotment.tools.views import at, mapping, text

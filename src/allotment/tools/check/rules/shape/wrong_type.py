@@ -14,9 +14,9 @@ from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.misfits import Owned, misfits_of
+from allotment.tools.check.objects.decoding_errors import Owned, misfits_of
+from allotment.tools.check.objects.field_shapes import shape_for
 from allotment.tools.check.objects.placeholders import is_placeholder
-from allotment.tools.check.objects.places import shape_for
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at
 

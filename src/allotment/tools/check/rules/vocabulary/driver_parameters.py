@@ -9,7 +9,7 @@ from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import Given, given_parameters
-from allotment.tools.check.names.known import SLIP
+from allotment.tools.check.names.known_names import SLIP
 from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.sentences import either, listed
 from allotment.tools.views import at, mapping

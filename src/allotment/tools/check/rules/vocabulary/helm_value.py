@@ -10,7 +10,7 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValu
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import slip, vocabularies
+from allotment.tools.check.names.known_names import slip, vocabularies
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import at, mapping
 from allotment.vocabulary import Vocabulary

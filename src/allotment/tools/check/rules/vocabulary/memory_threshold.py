@@ -9,12 +9,12 @@ from typing import NamedTuple
 from allotment.model.quantity import Quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.specimens import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.hardware.sample_devices import Specimen, given_specimens, let_through, specimens
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.certainty import certain_comparisons
 from allotment.tools.check.selectors.edits import replaced
 from allotment.tools.check.selectors.expressions import Compared, read_selectors
+from allotment.tools.check.selectors.necessary_conditions import certain_comparisons
 from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 

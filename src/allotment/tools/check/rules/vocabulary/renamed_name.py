@@ -9,12 +9,12 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.specimens import given_specimens, let_through, of_class
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.hardware.sample_devices import given_specimens, let_through, of_class
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.certainty import is_certain
 from allotment.tools.check.selectors.edits import renamed as renamed_access
 from allotment.tools.check.selectors.expressions import Access, Expression, read_selectors
+from allotment.tools.check.selectors.necessary_conditions import is_certain
 from allotment.tools.sentences import quoted
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary

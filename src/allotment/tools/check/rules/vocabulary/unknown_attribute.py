@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.unpublished import unpublished
+from allotment.tools.check.selectors.unpublished_names import unpublished
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

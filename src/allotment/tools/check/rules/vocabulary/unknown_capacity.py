@@ -8,10 +8,10 @@ from allotment.engine.diagnosis.published_names import near
 from allotment.model.editing.edits import RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.reaching import sorts_of_class
-from allotment.tools.check.selectors.unpublished import unpublished
+from allotment.tools.check.selectors.reachability import sorts_of_class
+from allotment.tools.check.selectors.unpublished_names import unpublished
 from allotment.tools.views import ClaimView, RequestView, at
 
 

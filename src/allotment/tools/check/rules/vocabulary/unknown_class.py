@@ -12,8 +12,8 @@ from allotment.model.resource import DeviceClass
 from allotment.model.validation.names import subdomain_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import vocabularies
-from allotment.tools.check.names.meant_class import Meant, meant_class
+from allotment.tools.check.names.class_suggestions import Meant, meant_class
+from allotment.tools.check.names.known_names import vocabularies
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary

@@ -10,10 +10,10 @@ from allotment.cel.source_spans import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import STANDARD, slip, vocabularies
+from allotment.tools.check.names.known_names import STANDARD, slip, vocabularies
 from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.certainty import is_certain_at
 from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.selectors.necessary_conditions import is_certain_at
 from allotment.tools.views import ClaimView, ClassView, SelectorView, at, text
 from allotment.vocabulary import drivers
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from allotment.engine.diagnosis.published_names import likeness, near, qualified
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import SLIP, words_of
+from allotment.tools.check.names.known_names import SLIP, words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import replaced
 from allotment.tools.check.selectors.expressions import Compared, Expression, Literally, read_selectors

@@ -8,7 +8,7 @@ from typing import Final
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.edits import replaced
 from allotment.tools.check.selectors.expressions import Access, Compared, Literally, read_selectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.check.fixing import fix
+from allotment.tools.check.fixer import fix
 from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, node_name
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (

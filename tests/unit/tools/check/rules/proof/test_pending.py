@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.check.proof.tried import tried
 from allotment.tools.check.rules.proof import not_tried, pending
-from allotment.tools.check.rules.untried import UNTRIED
+from allotment.tools.check.rules.static_rules import UNTRIED
 from allotment.tools.check.run import check
+from allotment.tools.check.simulation.result import tried
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     asking,

@@ -7,7 +7,7 @@ import pytest
 from allotment.cel.selector import compile_selector
 from allotment.model.features import Features
 from allotment.tools.check.rules.shape import key_operator_values, unknown_field
-from allotment.tools.check.selectors.in_cel import in_cel
+from allotment.tools.check.selectors.cel_conversion import in_cel
 from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended
 
 RULE = key_operator_values.RULE

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from allotment.fleet.profiles import Accelerator, accelerators
-from allotment.tools.check.names.known import slip
+from allotment.tools.check.names.known_names import slip
 from allotment.tools.views import RequestView
 from allotment.vocabulary import ClassTerm, Vocabulary
 

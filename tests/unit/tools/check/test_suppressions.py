@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.selecting import Choice, is_known, known_words, means
-from allotment.tools.check.suppressing import silence
+from allotment.tools.check.selection import Choice, is_known, known_words, means
+from allotment.tools.check.suppressions import silence
 
 LINES = st.sampled_from([
     "a: 1", "b: |-", "  text # allot: ignore", "# allot: ignore", "c: x  # allot: ignore[S100]",

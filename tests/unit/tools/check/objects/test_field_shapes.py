@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.tools.check.objects.places import written
+from allotment.tools.check.objects.field_shapes import written
 from tests.unit.tools.check.bundles import bundle_of
 
 

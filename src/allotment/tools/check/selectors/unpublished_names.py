@@ -11,14 +11,14 @@ from typing import Final
 
 from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.specimens import given_specimens
-from allotment.tools.check.names.known import STANDARD, is_in_other_map, vocabularies, words_of
+from allotment.tools.check.hardware.sample_devices import given_specimens
+from allotment.tools.check.names.known_names import STANDARD, is_in_other_map, vocabularies, words_of
 from allotment.tools.check.rule import Fix, Found, Level
-from allotment.tools.check.selectors.certainty import is_certain
+from allotment.tools.check.selectors.device_types import presence
 from allotment.tools.check.selectors.edits import renamed, without
 from allotment.tools.check.selectors.expressions import Access, AccessKind, Expression, read_selectors
-from allotment.tools.check.selectors.reaching import reaching_access
-from allotment.tools.check.selectors.sorts import presence
+from allotment.tools.check.selectors.necessary_conditions import is_certain
+from allotment.tools.check.selectors.reachability import reaching_access
 from allotment.tools.sentences import either, listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary

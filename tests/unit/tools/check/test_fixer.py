@@ -11,7 +11,7 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, Replace
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.fixing import Fixed, fix
+from allotment.tools.check.fixer import Fixed, fix
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
@@ -159,7 +159,7 @@ def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: 
         rewritten.append(file)
         return rewrite(source, file, edits)
 
-    monkeypatch.setattr("allotment.tools.check.fixing.rewrite", counting)
+    monkeypatch.setattr("allotment.tools.check.fixer.rewrite", counting)
     files = {f"{number}.yaml": "a: 1\n" for number in range(20)} | {"bad.yaml": "a: 1\nb: 1\n"}
     fixed = fixing(files, impossible, setting("a", 1, 2))
     assert len(fixed.texts) == 21

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from allotment.model.fields import Shape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.tools.check.objects.releases import HUB, VERSIONS
+from allotment.tools.check.objects.api_versions import HUB, VERSIONS
 from allotment.tools.views import at, is_dra
 
 

@@ -16,7 +16,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, World
-from allotment.tools.check.objects.places import written
+from allotment.tools.check.objects.field_shapes import written
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.trying import ANY_POD, to_try
 from allotment.tools.views import ClaimView, PodView, mapping, text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from allotment.tools.check.catalogue import FAMILIES, by_code, catalogue
+from allotment.tools.check.catalog import FAMILIES, by_code, catalogue
 from allotment.tools.check.rule import Rule
 
 

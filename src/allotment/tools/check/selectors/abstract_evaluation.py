@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, TypeAlias
 from allotment.cel.evaluation.values import Value
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node, Select
-from allotment.tools.check.names.known import STANDARD
+from allotment.tools.check.names.known_names import STANDARD
+from allotment.tools.check.selectors.device_types import Name, Sort, presence
 from allotment.tools.check.selectors.expressions import Expression
-from allotment.tools.check.selectors.sorts import Name, Sort, presence
 
 #: With more names than these that a device may lack, they are taken away one at a time.
 _MOST_TOGETHER: Final = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from allotment.tools.check.names.known import STANDARD
+from allotment.tools.check.names.known_names import STANDARD
 from allotment.tools.check.selectors.expressions import Access
 from allotment.vocabulary import Vocabulary, vocabulary
 

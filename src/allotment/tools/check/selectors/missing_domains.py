@@ -10,9 +10,9 @@ import re
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import vocabularies, words_of
+from allotment.tools.check.names.known_names import vocabularies, words_of
 from allotment.tools.check.selectors.expressions import AccessKind, Expression
-from allotment.tools.check.selectors.reaching import drivers_meant
+from allotment.tools.check.selectors.reachability import drivers_meant
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary, guessed_classes, installed_classes, mistaken_drivers, vendors
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import words_of
-from allotment.tools.check.selectors.certainty import certain_comparisons
+from allotment.tools.check.names.known_names import words_of
 from allotment.tools.check.selectors.expressions import Compared, expression
+from allotment.tools.check.selectors.necessary_conditions import certain_comparisons
 from allotment.tools.views import RequestView, SelectorView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.drivers import installed_classes

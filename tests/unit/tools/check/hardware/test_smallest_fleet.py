@@ -10,7 +10,7 @@ import pytest
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
-from allotment.tools.check.hardware.fitting import fitting_fleet
+from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
 from allotment.tools.explain import explain
 from allotment.tools.explain.trying import to_try
 from tests.unit.tools.check.bundles import bundle_of

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.loading import Commentary, commentary
-from allotment.tools.check.catalogue import UNUSED_IGNORE, catalogue
+from allotment.tools.check.catalog import UNUSED_IGNORE, catalogue
 from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.selecting import is_known, known_words, means
+from allotment.tools.check.selection import is_known, known_words, means
 
 _MARK: Final = "allot:"
 _DIRECTIVE: Final = re.compile(r"#*\s*allot:\s*(?P<verb>[\w-]*)(?:\[(?P<words>[^\]]*)\])?(?P<rest>.*)")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.catalogue import table
+from allotment.tools.check.catalog import table
 from allotment.tools.check.run import check
-from allotment.tools.check.selecting import Choice, means
-from allotment.tools.check.suppressing import Silenced, silence
+from allotment.tools.check.selection import Choice, means
+from allotment.tools.check.suppressions import Silenced, silence
 
 #: Rules that find something only where devices are given.
 _NEED_DEVICES: Final = "proof"

@@ -9,8 +9,8 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.proof.trial import Pending, Proof, prove
 from allotment.tools.check.rule import Rule
+from allotment.tools.check.simulation.trial import Pending, Proof, prove
 
 #: Reasons of the allocator, and the rules that say the same of the object that is to blame.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {

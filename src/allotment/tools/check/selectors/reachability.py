@@ -11,10 +11,10 @@ from typing import NamedTuple
 from allotment.cel.syntax.ast import Const
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known import STANDARD, words_of
+from allotment.tools.check.names.known_names import STANDARD, words_of
+from allotment.tools.check.selectors.abstract_evaluation import may_hold, missing
+from allotment.tools.check.selectors.device_types import Sort, presence
 from allotment.tools.check.selectors.expressions import Access, Expression, expression, expression_of
-from allotment.tools.check.selectors.sorts import Sort, presence
-from allotment.tools.check.selectors.supposing import may_hold, missing
 from allotment.tools.views import SelectorView, at
 from allotment.vocabulary.drivers import installed_classes
 

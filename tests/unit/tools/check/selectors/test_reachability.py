@@ -6,7 +6,7 @@ import pytest
 
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.selectors.expressions import expression
-from allotment.tools.check.selectors.reaching import drivers_meant, lacking, reaching, reaching_access
+from allotment.tools.check.selectors.reachability import drivers_meant, lacking, reaching, reaching_access
 from allotment.tools.views import SelectorView
 from tests.unit.tools.check.bundles import bundle_of
 

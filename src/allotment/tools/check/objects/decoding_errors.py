@@ -14,9 +14,9 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.strict_decoding import Misfit, check
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.classic import is_classic
-from allotment.tools.check.objects.places import shape_at, shape_for, version_of
-from allotment.tools.check.objects.releases import FLAT, HUB
+from allotment.tools.check.objects.api_versions import FLAT, HUB
+from allotment.tools.check.objects.classic_dra import is_classic
+from allotment.tools.check.objects.field_shapes import shape_at, shape_for, version_of
 from allotment.tools.views import at, is_dra
 
 Owner: TypeAlias = Literal[

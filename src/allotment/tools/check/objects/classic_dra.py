@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.model.loading import Document
-from allotment.tools.check.objects.places import version_of
+from allotment.tools.check.objects.field_shapes import version_of
 from allotment.tools.views import at, is_dra, mapping
 from allotment.vocabulary import drivers
 
