@@ -18,7 +18,7 @@ from allotment.cli.live.examined import examined_live
 from allotment.cli.main import main
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.examination import examine
 from allotment.tools.doctor.finding import Finding
 from bench.real_kube import ApiServer
 from tests.waiting import wait_until

@@ -27,7 +27,7 @@ from allotment.lab.state import replace_file
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
+from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.features import GATES, RELEASES, Features
 from allotment.model.meta import Object
-from allotment.tools.doctor.server import facts_among, features_of, shown
+from allotment.tools.doctor.server_facts import facts_among, features_of, shown
 
 #: The release that is meant where no cluster says another.
 _USUAL: Final = "1.36"

@@ -7,7 +7,7 @@ from typing import Final
 
 from allotment.cli.shown.mistakes import Mistake
 from allotment.model.meta import Object
-from allotment.tools.doctor.server import facts_among
+from allotment.tools.doctor.server_facts import facts_among
 from allotment.tools.sentences import listed
 
 #: Which devices there are, and who has them.

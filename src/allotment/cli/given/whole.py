@@ -10,7 +10,7 @@ from typing import Final
 
 from allotment.model.loading import Document
 from allotment.model.problems import Position, Problem
-from allotment.tools.doctor.server import KIND
+from allotment.tools.doctor.server_facts import KIND
 
 #: How its first line begins.
 BEGINNING: Final = "# A snapshot of Kubernetes "

@@ -16,9 +16,9 @@ from allotment.cluster.asking.facts import facts_of, without
 from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.tools.doctor.found import Found, found_of
 from allotment.tools.doctor.reading import read
-from allotment.tools.doctor.server import stand_in
+from allotment.tools.doctor.server_facts import stand_in
+from allotment.tools.doctor.snapshot import Found, found_of
 from allotment.tools.permissions.asking import Ask, asks
 from allotment.tools.permissions.parts import PARTS
 

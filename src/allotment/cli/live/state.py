@@ -23,7 +23,7 @@ from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Mark
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
-from allotment.tools.doctor.server import ServerFacts, stand_in
+from allotment.tools.doctor.server_facts import ServerFacts, stand_in
 from allotment.tools.free import NodeReport, free
 from allotment.tools.sentences import listed
 

@@ -13,7 +13,7 @@ from allotment.cluster.asking.gates import gates_of
 from allotment.cluster.asking.snapshot import why
 from allotment.cluster.errors import StatusError
 from allotment.model.features import GATES
-from allotment.tools.doctor.server import ServerFacts
+from allotment.tools.doctor.server_facts import ServerFacts
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.tools.doctor.wording import subject
 
 if TYPE_CHECKING:
-    from allotment.tools.doctor.case import Case
+    from allotment.tools.doctor.cluster_index import Case
     from allotment.tools.doctor.finding import Severity
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from allotment.model.resource import ResourceClaim, ResourceSlice
-from allotment.tools.doctor.examining import SEVERITIES
+from allotment.tools.doctor.examination import SEVERITIES
 from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.objects import Node, Pod
+from allotment.tools.doctor.snapshot import Found
 from allotment.tools.doctor.wording import counted
 from allotment.tools.sentences import listed
 

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cli.given.release import features, features_among, release
 from allotment.cli.shown.mistakes import Mistake
-from allotment.tools.doctor.server import ServerFacts, stand_in
+from allotment.tools.doctor.server_facts import ServerFacts, stand_in
 
 
 @pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "v1.36.2-gke.100", "1.36.0+k3s1"])

@@ -10,7 +10,7 @@ import pytest
 from allotment.cli.live.explaining import subject_of
 from allotment.cli.shown.mistakes import Mistake
 from allotment.model.serialization import to_yaml
-from allotment.tools.doctor.server import API_VERSION, KIND, ServerFacts
+from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from tests.unit.cli.conftest import Allot
 from tests.unit.tools.doctor.clinic import Cluster
 

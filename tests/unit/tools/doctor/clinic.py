@@ -9,10 +9,10 @@ from typing import Any
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.examination import examine
 from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.found import Found
 from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.snapshot import Found
 from allotment.tools.permissions.asking import Ask
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

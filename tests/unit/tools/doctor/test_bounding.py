@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.tools.doctor.bounding import MOST, bounded
-from allotment.tools.doctor.case import Case
-from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.examining import examine
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.examination import examine
 from allotment.tools.doctor.finding import Finding, Severity
+from allotment.tools.doctor.workload_groups import crowd
 from tests.unit.tools.doctor.clinic import Cluster
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from allotment.tools.doctor.checks import CHECKS
-from allotment.tools.doctor.examining import confirmed, examine, needs_second_look, skipped
-from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.examination import confirmed, examine, needs_second_look, skipped
+from allotment.tools.doctor.snapshot import Found
 from tests.unit.tools.doctor.clinic import JUST_NOW, Cluster
 from tests.unit.tools.doctor.patients import PATIENTS, Patient
 

@@ -16,9 +16,9 @@ from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
-from allotment.tools.doctor.hardware import is_driver
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.reading import read
+from allotment.tools.doctor.vendors import is_driver
 from allotment.tools.explain import explain
 from allotment.tools.redact import redacted
 from allotment.tools.redact.names import Names

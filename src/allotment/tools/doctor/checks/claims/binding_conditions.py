@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Final
 
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.states import allocated_at, name_of, results_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
 from allotment.tools.doctor.wording import about, of, remedy, told, unique
 
 _PATIENCE: Final = timedelta(minutes=2)

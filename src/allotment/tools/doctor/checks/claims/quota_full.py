@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from allotment.model.quantity import Quantity
 from allotment.model.quota import counts_devices
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.states import name_of
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import of, remedy
 
 

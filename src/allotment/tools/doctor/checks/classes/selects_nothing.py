@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import about, counted, remedy, unique
 from allotment.vocabulary.drivers import installed_classes
 

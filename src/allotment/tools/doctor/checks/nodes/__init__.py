@@ -9,10 +9,10 @@ from allotment.tools.doctor.checks.nodes import (
     device_plugin_too,
     driver_pods,
     gpu_without_driver,
+    orphaned_slices,
     prepare_fails,
     same_gpu_twice,
     simulated_devices,
-    slices_of_gone_nodes,
     slices_of_unready_nodes,
     two_drivers,
 )
@@ -20,7 +20,7 @@ from allotment.tools.doctor.checks.nodes import (
 NODES: Final[tuple[Check, ...]] = (
     gpu_without_driver.CHECK,
     driver_pods.CHECK,
-    slices_of_gone_nodes.CHECK,
+    orphaned_slices.CHECK,
     slices_of_unready_nodes.CHECK,
     prepare_fails.CHECK,
     device_plugin_too.CHECK,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.hardware import VENDORS, plugged
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.vendors import VENDORS, plugged
 from allotment.tools.doctor.wording import about, remedy
 
 

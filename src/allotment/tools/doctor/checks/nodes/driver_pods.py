@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.hardware import is_driver
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import condition_of, is_down, is_finished, name_of
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.states import condition_of, is_down, is_finished, name_of
+from allotment.tools.doctor.vendors import is_driver
 from allotment.tools.doctor.wording import about, counted, remedy, unique
 from allotment.tools.sentences import some
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.hardware import VENDORS, plugged, sign_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.vendors import VENDORS, plugged, sign_of
 from allotment.tools.doctor.wording import about, remedy
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.objects import Event, Pod
-from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.doctor.wording import about, remedy, unique
+from allotment.tools.doctor.workload_groups import crowd
 
 #: A kubelet that fails says so again every five minutes at the latest: that is as often as it may say one thing.
 _OVER: Final = timedelta(minutes=12)

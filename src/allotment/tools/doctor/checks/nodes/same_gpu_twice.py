@@ -7,8 +7,8 @@ from typing import Final
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.resource import Device
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import counted, remedy, unique
 from allotment.tools.sentences import some
 

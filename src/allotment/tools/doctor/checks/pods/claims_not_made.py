@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from allotment.model.meta import ObjectKey
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.states import is_finished, name_of
 from allotment.tools.doctor.wording import of, remedy
+from allotment.tools.doctor.workload_groups import crowd
 
 _REASON: Final = "FailedResourceClaimCreation"
 _COMBINED: Final = "(combined from similar events): "

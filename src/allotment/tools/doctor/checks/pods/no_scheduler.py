@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.objects import Lease, Pod
-from allotment.tools.doctor.states import name_of
 from allotment.tools.doctor.wording import of, remedy, told
+from allotment.tools.doctor.workload_groups import crowd
 
 _DEFAULT: Final = "default-scheduler"
 _LEASES: Final = {_DEFAULT: "kube-scheduler"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.states import is_finished, name_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.wording import of, remedy
+from allotment.tools.doctor.workload_groups import crowd
 
 
 def find(case: Case) -> Iterable[Sign]:

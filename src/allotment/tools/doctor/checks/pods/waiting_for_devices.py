@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from allotment.engine.refusal import BUSY, CODES, Refused
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
 from allotment.tools.doctor.checks.pods.no_scheduler import unserved
-from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.states import name_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import remedy
+from allotment.tools.doctor.workload_groups import crowd
 from allotment.tools.explain import Answer
 
 #: What other checks tell, with all that are concerned.

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from allotment.model.resource import Device
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.states import name_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import about, remedy, unique
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import minor_of, remedy
 
 #: The first release in which it is stable, and on.

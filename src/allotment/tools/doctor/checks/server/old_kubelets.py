@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Severity
 from allotment.tools.doctor.wording import about, minor_of, remedy
 

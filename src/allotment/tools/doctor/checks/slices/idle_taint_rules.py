@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from allotment.engine.cluster.taints import rule_applies
 from allotment.model.resource import DeviceTaintSelector
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import remedy
 
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import rule_applies, tolerates
 from allotment.model.resource import DeviceRequestAllocationResult, DeviceTaint, ResourceClaim
-from allotment.tools.doctor.case import PATIENCE, Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.states import is_finished, name_of
+from allotment.tools.doctor.cluster_index import PATIENCE, Case
+from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.wording import of, remedy
+from allotment.tools.doctor.workload_groups import crowd
 
 
 def find(case: Case) -> Iterable[Sign]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Finding
-from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.snapshot import Found
 
 #: The worst first.
 SEVERITIES: Final = ("error", "warning", "note")

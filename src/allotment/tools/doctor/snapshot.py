@@ -11,7 +11,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
-from allotment.tools.doctor.server import facts_among
+from allotment.tools.doctor.server_facts import facts_among
 from allotment.tools.doctor.times import moment_of, newest
 from allotment.tools.permissions.asking import Ask
 

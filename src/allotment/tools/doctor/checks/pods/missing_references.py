@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import remedy
+from allotment.tools.doctor.workload_groups import crowd
 from allotment.tools.explain import Answer
 
 _KINDS = {

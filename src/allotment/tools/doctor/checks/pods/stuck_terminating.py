@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.crowds import crowd
-from allotment.tools.doctor.states import is_finished, name_of, results_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import is_finished, name_of, results_of
 from allotment.tools.doctor.wording import about, counted, of, remedy, unique
+from allotment.tools.doctor.workload_groups import crowd
 
 _PATIENCE: Final = timedelta(minutes=5)
 

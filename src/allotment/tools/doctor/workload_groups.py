@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from allotment.tools.doctor.case import Case
+from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.wording import about, counted
 from allotment.tools.sentences import some

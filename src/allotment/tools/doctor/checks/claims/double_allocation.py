@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.tools.doctor.case import Case
 from allotment.tools.doctor.check import Check, Sign
-from allotment.tools.doctor.states import name_of
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import of, remedy, unique
 from allotment.tools.sentences import some
 

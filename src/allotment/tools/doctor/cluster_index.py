@@ -25,9 +25,9 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.tools.doctor.found import Found
+from allotment.tools.doctor.object_state import name_of, results_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
-from allotment.tools.doctor.states import name_of, results_of
+from allotment.tools.doctor.snapshot import Found
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.nodes import labels_by_node
