@@ -26,7 +26,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.workloads import template_of
 from allotment.tools.explain import Answer, Explanation, explain, lines, without_device
-from allotment.tools.explain.trying import ANY_POD, identity, is_state, to_try
+from allotment.tools.explain.subjects import ANY_POD, identity, is_state, to_try
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 

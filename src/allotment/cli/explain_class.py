@@ -17,7 +17,7 @@ from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from allotment.tools.explain import explain
-from allotment.tools.explain.trying import user_of_class
+from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.free import kind_of
 from allotment.tools.matches import ClassMatches, NodeMatches, matches
 

@@ -16,8 +16,8 @@ from allotment.model.core import HOSTNAME, Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.tools.explain.extended import is_extended
-from allotment.tools.explain.nodes import nodes_of
+from allotment.tools.explain.extended_resources import is_extended
+from allotment.tools.explain.node_eligibility import nodes_of
 
 
 class State:

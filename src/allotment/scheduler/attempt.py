@@ -27,7 +27,7 @@ from allotment.scheduler import extended, readiness
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import KnownClaim, Ledger
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
-from allotment.tools.explain.extended import served
+from allotment.tools.explain.extended_resources import served
 
 _NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
 _ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")

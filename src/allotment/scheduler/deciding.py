@@ -26,7 +26,7 @@ from allotment.scheduler.preempting.sending import Sender
 from allotment.scheduler.telling import sentence
 from allotment.scheduler.telling.verdict import Verdict
 from allotment.scheduler.waiting import Waiting, alone
-from allotment.tools.explain.extended import served
+from allotment.tools.explain.extended_resources import served
 
 _NOBODY: Final = ObjectKey("", "")
 

@@ -19,8 +19,8 @@ from allotment.node_fit.node_table import places_in
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demand
 from allotment.scheduler.ledger import EXTENDED
-from allotment.tools.explain.extended import extended_claim, provided_by_none, served
 from allotment.tools.explain.extended_requests import is_extended, uses_of
+from allotment.tools.explain.extended_resources import extended_claim, provided_by_none, served
 
 _SUFFIX: Final = "extended-resources"
 

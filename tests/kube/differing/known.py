@@ -14,8 +14,8 @@ from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
 from allotment.tools.doctor.reading import read
-from allotment.tools.explain.asking import Ask, asked
 from allotment.tools.explain.input import sort
+from allotment.tools.explain.pod_claims import Ask, asked
 from tests.kube.differing.outcome import Outcome, share
 from tests.kube.flows import FEATURES
 from tests.vectors.reference import COUNTER_POOL_KEY, DISTINCT, LISTS_UNTOLD, TooLong, allocate

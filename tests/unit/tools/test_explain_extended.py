@@ -9,8 +9,8 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, DeviceClassSpec, ResourceClaim
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.extended import extended_claim, plugged
 from allotment.tools.explain.extended_requests import shared_out, uses_of
+from allotment.tools.explain.extended_resources import extended_claim, plugged
 from tests.unit.engine.objects import device, slice_of
 
 FEATURES = Features(kube="1.36")

@@ -8,7 +8,7 @@ from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.explain import explain, fits
-from allotment.tools.explain.trying import ANY_POD, identity, to_try
+from allotment.tools.explain.subjects import ANY_POD, identity, to_try
 from tests.unit.tools.check.bundles import world_of
 from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
 

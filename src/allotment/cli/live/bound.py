@@ -10,8 +10,8 @@ from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.tools.explain import Answer
+from allotment.tools.explain.origin_mapping import owner_of
 from allotment.tools.explain.report import given_claim
-from allotment.tools.explain.rewording import owner_of
 
 
 def is_bound(pod: Pod) -> bool:

@@ -26,7 +26,7 @@ from allotment.model.workloads import (
     StatefulSet,
     template_of,
 )
-from allotment.tools.explain.trying import ANY_POD, identity, users_of_templates
+from allotment.tools.explain.subjects import ANY_POD, identity, users_of_templates
 from allotment.tools.sentences import listed
 
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job

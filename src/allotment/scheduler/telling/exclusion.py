@@ -16,9 +16,9 @@ from allotment.node_fit.nodes import UNSCHEDULABLE, Machine
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.telling import shortage
 from allotment.tools.explain import messages
-from allotment.tools.explain.mending import let_in
-from allotment.tools.explain.nodes import KnownNode, kept_off, served_node, why_excluded
-from allotment.tools.explain.rewording import easiest, owner_of, template_of
+from allotment.tools.explain.fixes import let_in
+from allotment.tools.explain.node_eligibility import KnownNode, kept_off, served_node, why_excluded
+from allotment.tools.explain.origin_mapping import easiest, owner_of, template_of
 from allotment.tools.explain.text import ADVICE
 
 #: Refusals that the pod's own words, or the node's taints, are the cause of.

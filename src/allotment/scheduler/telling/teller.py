@@ -36,7 +36,7 @@ from allotment.scheduler.telling.verdict import Verdict
 from allotment.tools.explain import messages
 from allotment.tools.explain.obstacles import no_group, taken
 from allotment.tools.explain.obstacles import told as told_of
-from allotment.tools.explain.rewording import by_origin, with_excluded
+from allotment.tools.explain.origin_mapping import by_origin, with_excluded
 
 _log = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuot
 from allotment.tools.doctor.snapshot import Found
 from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
-from allotment.tools.explain.nodes import labels_by_node
-from allotment.tools.explain.trying import to_try
+from allotment.tools.explain.node_eligibility import labels_by_node
+from allotment.tools.explain.subjects import to_try
 from allotment.tools.matches import ClassMatches, matches
 
 T = TypeVar("T", bound=Object)

@@ -5,8 +5,8 @@
 ['nothing to explain: no pod, workload or claim is given']
 """
 
-from allotment.tools.explain.containers import lacking as lacking
-from allotment.tools.explain.containers import without_device as without_device
+from allotment.tools.explain.missing_requests import lacking as lacking
+from allotment.tools.explain.missing_requests import without_device as without_device
 from allotment.tools.explain.report import Answer as Answer
 from allotment.tools.explain.report import Explanation as Explanation
 from allotment.tools.explain.report import GivenClaim as GivenClaim

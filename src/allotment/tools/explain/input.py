@@ -17,7 +17,7 @@ from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
-from allotment.tools.explain.mending import applied
+from allotment.tools.explain.fixes import applied
 from allotment.tools.strays import standing
 
 #: Stands for the time at which defaults are set; no reason depends on it.

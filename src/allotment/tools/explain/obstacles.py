@@ -15,7 +15,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import absent
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
-from allotment.tools.explain import mending
+from allotment.tools.explain import fixes
 from allotment.tools.explain.input import Input
 from allotment.tools.sentences import listed
 
@@ -75,17 +75,17 @@ def missing(
             "a pod can only use those of its own namespace"
         )
         reasons = told("wrong-namespace", summary, entry.name, _kubernetes(kind, key))
-        return Obstacle(reasons, tuple(mending.moved(kind, key, elsewhere)))
+        return Obstacle(reasons, tuple(fixes.moved(kind, key, elsewhere)))
     here = sorted(k.name for k in keys if k.namespace == key.namespace)
     code = "template-missing" if kind == "ResourceClaimTemplate" else "claim-missing"
     summary = f'{kind} "{key.name}" does not exist in namespace {key.namespace}'
     other = next(one for one in FIELDS if one != kind)
     if key in set(known[other]):
         summary += f'; a {other} "{key.name}" does, which {FIELDS[other]} would name'
-        ways = mending.of_other_kind(FIELDS[kind], FIELDS[other], number, entries, pod)
+        ways = fixes.of_other_kind(FIELDS[kind], FIELDS[other], number, entries, pod)
     else:
         summary += f".{did_you_mean(key.name, here) or _there(here)}"
-        ways = tuple(mending.referred(FIELDS[kind], number, key.name, here, pod))
+        ways = tuple(fixes.referred(FIELDS[kind], number, key.name, here, pod))
     return Obstacle(told(code, summary.rstrip("."), entry.name, _kubernetes(kind, key)), ways)
 
 
@@ -105,7 +105,7 @@ def invalid(given: Input, kind: str, key: ObjectKey) -> Obstacle | None:
     errors = given.refused.get((kind, key))
     if not errors:
         return None
-    return Obstacle(_of_errors(kind, str(key), errors), tuple(mending.admitted(kind, key, errors, given.classes)))
+    return Obstacle(_of_errors(kind, str(key), errors), tuple(fixes.admitted(kind, key, errors, given.classes)))
 
 
 def _of_errors(kind: str, name: str, errors: list[FieldError]) -> Diagnosis:

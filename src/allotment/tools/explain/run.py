@@ -30,17 +30,32 @@ from allotment.model.resource import (
 )
 from allotment.model.workload_pods import pods_of
 from allotment.node_fit.device_table import DeviceTables
-from allotment.tools.explain.asking import Ask, asked
-from allotment.tools.explain.extended import plugged
+from allotment.tools.explain.diagnosis_cache import Known
 from allotment.tools.explain.extended_requests import asked as extended_resources
+from allotment.tools.explain.extended_resources import plugged
+from allotment.tools.explain.fixes import applied, let_in
 from allotment.tools.explain.input import Input, after, sort
-from allotment.tools.explain.known import Known
-from allotment.tools.explain.mending import applied, let_in
-from allotment.tools.explain.nodes import KnownNode, excluded, kept_off, known_nodes, matches, served_node, why_excluded
+from allotment.tools.explain.node_eligibility import (
+    KnownNode,
+    excluded,
+    kept_off,
+    known_nodes,
+    matches,
+    served_node,
+    why_excluded,
+)
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, taken, told
+from allotment.tools.explain.origin_mapping import (
+    by_origin,
+    easiest,
+    not_eligible,
+    owner_of,
+    template_of,
+    with_excluded,
+)
+from allotment.tools.explain.pod_claims import Ask, asked
 from allotment.tools.explain.replicas import with_replicas
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
-from allotment.tools.explain.rewording import by_origin, easiest, not_eligible, owner_of, template_of, with_excluded
 from allotment.tools.explain.waiting import noted
 from allotment.tools.sentences import some
 from allotment.tools.strays import left_out

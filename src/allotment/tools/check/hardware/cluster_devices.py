@@ -8,7 +8,7 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import CELDeviceSelector, Device, DeviceClass, DeviceClassSpec, DeviceSelector
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.explain.nodes import labels_by_node
+from allotment.tools.explain.node_eligibility import labels_by_node
 from allotment.tools.matches import ClassMatches, matches
 from allotment.tools.views import RequestView
 

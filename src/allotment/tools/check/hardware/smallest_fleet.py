@@ -23,7 +23,7 @@ from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceC
 from allotment.model.trees import to_tree
 from allotment.model.workload_pods import pods_of
 from allotment.tools.explain import fits
-from allotment.tools.explain.trying import identity, to_try
+from allotment.tools.explain.subjects import identity, to_try
 
 #: GPUs in a machine and number of machines, from small to large.
 _SIZES: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))

@@ -18,7 +18,7 @@ from allotment.model.meta import Object, ObjectKey
 from allotment.tools.check.bundle import Bundle, World
 from allotment.tools.check.objects.field_shapes import written
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.trying import ANY_POD, to_try
+from allotment.tools.explain.subjects import ANY_POD, to_try
 from allotment.tools.views import ClaimView, PodView, mapping, text
 
 #: Changed clusters that are tried in all to find what would help: enough for what somebody reads at once.

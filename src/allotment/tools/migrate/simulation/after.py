@@ -19,8 +19,8 @@ from allotment.model.meta import Object, ObjectKey, ObjectMeta
 from allotment.model.resource import Device, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain import Answer, explain
-from allotment.tools.explain.nodes import served_node
-from allotment.tools.explain.trying import is_state, to_try
+from allotment.tools.explain.node_eligibility import served_node
+from allotment.tools.explain.subjects import is_state, to_try
 from allotment.tools.migrate.asking import Ask
 from allotment.tools.migrate.simulation.before import place, plug
 from allotment.tools.migrate.simulation.cluster_nodes import extended_of

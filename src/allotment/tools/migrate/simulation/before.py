@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from allotment.model.core import Pod
-from allotment.tools.explain.nodes import served_node
+from allotment.tools.explain.node_eligibility import served_node
 from allotment.tools.migrate.asking import Ask
 from allotment.tools.migrate.simulation.plugged import PluginNode, form_of
 from allotment.tools.migrate.simulation.subjects import Subject

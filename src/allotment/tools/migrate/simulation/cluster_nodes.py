@@ -12,7 +12,7 @@ from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
-from allotment.tools.explain.nodes import UNSCHEDULABLE
+from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
 from allotment.tools.migrate.plugin import REPLICAS_LABELS, single_profile
 from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device

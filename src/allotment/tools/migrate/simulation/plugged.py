@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Pod, Taint
-from allotment.tools.explain.nodes import KnownNode, why_excluded
+from allotment.tools.explain.node_eligibility import KnownNode, why_excluded
 from allotment.tools.migrate.asking import Ask
 from allotment.tools.migrate.simulation.kind import Got
 from allotment.tools.migrate.simulation.supplies import Supply

@@ -13,8 +13,8 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.pod_requirements import Demand as Asked
-from allotment.tools.explain.mending import applied
-from allotment.tools.explain.rewording import template_of
+from allotment.tools.explain.fixes import applied
+from allotment.tools.explain.origin_mapping import template_of
 from allotment.tools.plan.conceding.loosening import Loosened, conditions
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.reasons.choices import Judge, Serving

@@ -18,7 +18,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.packing.problem import KeepGoing
-from allotment.tools.explain.mending import applied
+from allotment.tools.explain.fixes import applied
 from allotment.tools.plan.conceding.concessions import Concession, of_claims, of_limits, of_nodes
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.planning import plan_for

@@ -37,7 +37,7 @@ from allotment.node_fit.filters.topology_spread import spread, spread_scores
 from allotment.node_fit.node_table import Table, Tables, places_in
 from allotment.node_fit.nodes import Machine, Machines
 from allotment.node_fit.pod_requirements import admits
-from allotment.tools.explain.extended import extended_claim
+from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.explain.report import GivenClaim, given_claim
 from allotment.tools.plan.consolidating.lodgers import KnownClaim, Lodger, Lodgers, identity, key_of
 

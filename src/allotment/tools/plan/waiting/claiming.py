@@ -16,10 +16,10 @@ from allotment.model.generated_claims import generated_claim, is_made_for, not_o
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimSpec
 from allotment.model.workloads import PodGroup
-from allotment.tools.explain.groups import claim_of, group_of
 from allotment.tools.explain.input import Input
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, taken, told
-from allotment.tools.explain.rewording import template_of
+from allotment.tools.explain.origin_mapping import template_of
+from allotment.tools.explain.pod_groups import claim_of, group_of
 
 #: AllocationResult.reservedFor has room for so many.
 MOST_USERS: Final = 256

@@ -23,9 +23,9 @@ from allotment.node_fit.assigned_pod import Resident
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces
 from allotment.node_fit.pod_requirements import Demand as Asked
 from allotment.node_fit.pod_requirements import Demands
-from allotment.tools.explain.extended import extended_claim, served
+from allotment.tools.explain.extended_resources import extended_claim, served
 from allotment.tools.explain.input import Input, sort
-from allotment.tools.explain.rewording import owner_of
+from allotment.tools.explain.origin_mapping import owner_of
 from allotment.tools.plan.report import Unserved
 from allotment.tools.plan.waiting.claiming import Claims, claims_of
 from allotment.tools.plan.waiting.gangs import gang_of

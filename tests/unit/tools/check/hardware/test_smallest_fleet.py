@@ -12,7 +12,7 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
 from allotment.tools.explain import explain
-from allotment.tools.explain.trying import to_try
+from allotment.tools.explain.subjects import to_try
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
 

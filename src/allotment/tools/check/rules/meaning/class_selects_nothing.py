@@ -12,7 +12,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.cluster_devices import devices_of
 from allotment.tools.check.rule import Found, Rule
 from allotment.tools.explain import explain
-from allotment.tools.explain.trying import user_of_class
+from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.views import at
 
 #: Reasons that are no mistake in a name or expression; of those other rules tell.

@@ -11,7 +11,7 @@ from allotment.tools.check.rule import Found, Rule
 from allotment.tools.check.rules.static_rules import UNTRIED
 from allotment.tools.check.simulation.result import tried
 from allotment.tools.check.simulation.trial import Pending
-from allotment.tools.explain.trying import ANY_POD
+from allotment.tools.explain.subjects import ANY_POD
 
 #: What machines alone cannot tell: labels of their nodes, and device plugins.
 _BESIDE_HARDWARE = ("node-not-eligible", "extended-resource-missing")

@@ -21,7 +21,7 @@ from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import FieldError
 from allotment.model.validation.admin_access import LABEL
 from allotment.model.validation.errors import ErrorType
-from allotment.tools.explain.nodes import UNSCHEDULABLE, KnownNode, why_excluded
+from allotment.tools.explain.node_eligibility import UNSCHEDULABLE, KnownNode, why_excluded
 
 _V = TypeVar("_V", bound=Value)
 #: Changes that are told together at most, so that a pod may go to a node.

@@ -10,10 +10,10 @@ from allotment.model.core import Pod
 from allotment.model.generated_claims import generated_claim, is_made_for, not_owner_text
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
-from allotment.tools.explain.extended import extended_claim
-from allotment.tools.explain.groups import claim_of, group_of, user_of
+from allotment.tools.explain.extended_resources import extended_claim
 from allotment.tools.explain.input import Input
 from allotment.tools.explain.obstacles import Obstacle, invalid, invalid_class, missing, no_group, told
+from allotment.tools.explain.pod_groups import claim_of, group_of, user_of
 
 
 @dataclass(slots=True)
