@@ -9,7 +9,7 @@ import pytest
 from allotment.cluster.resources import NODES
 from allotment.model.core import Node
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.simulation.scene import scene_of
+from allotment.tools.migrate.simulation.environment import scene_of
 from tests.corpus.migrate.test_round_trip import on_its_fleet
 from tests.lab.stage import Stage, stage
 

@@ -15,8 +15,8 @@ from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.section import Section
 from allotment.tools.migrate.sections import sections_of
-from allotment.tools.migrate.simulation.comparing import compare
-from allotment.tools.migrate.simulation.expected import with_expected
+from allotment.tools.migrate.simulation.comparison import compare
+from allotment.tools.migrate.simulation.expected_slices import with_expected
 
 EXIT_FINE, EXIT_NOT_FINE = 0, 1
 

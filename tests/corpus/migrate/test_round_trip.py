@@ -9,7 +9,7 @@ import pytest
 
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.simulation.comparing import Comparison, compare
+from allotment.tools.migrate.simulation.comparison import Comparison, compare
 from tests.corpus.migrate.test_migrate_corpus import HERE, WORKLOADS, migrated, said
 
 

@@ -15,9 +15,9 @@ from allotment.cli.checking.reading import Files
 from allotment.cli.checking.writing import write_all
 from allotment.cli.shown.mistakes import Mistake
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
-from allotment.tools.migrate.rollout.places import RUNBOOK, places_of
+from allotment.tools.migrate.rollout.file_layout import RUNBOOK, places_of
 from allotment.tools.migrate.rollout.runbook import runbook
-from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.comparison import Comparison
 
 _STDIN_NAME = "migrated.yaml"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.views import ContainerView, PodView, at, is_dra, key_of, mapping, text
 from allotment.tools.views.pod_specs import pod_specs
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from allotment.tools.migrate.asking import Ask
-from allotment.tools.migrate.kinds import AMD, INTEL, NVIDIA, kind_of
-from allotment.tools.migrate.plan import label
+from allotment.tools.migrate.claim_plan import label
+from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.request_mapping import AMD, INTEL, NVIDIA, kind_of
 from allotment.tools.migrate.target import Target
 
 

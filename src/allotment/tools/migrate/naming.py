@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.model.loading import Document
-from allotment.tools.migrate.plan import Plan, label
+from allotment.tools.migrate.claim_plan import Plan, label
 from allotment.tools.views import PodView, claim_view
 
 _SUFFIX: Final = "-gpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from allotment.tools.migrate.course import Course
+from allotment.tools.migrate.actions import Course
 from allotment.tools.views import at, items, mapping, text
 
 _SCHEDULER: Final = "default-scheduler"

@@ -8,8 +8,8 @@ from typing import Final
 
 from allotment.model.loading import Document
 from allotment.model.meta import ObjectKey, Value
-from allotment.tools.migrate.asking import GENERATED, ContainerAsk, subject_of
 from allotment.tools.migrate.decision import Decision
+from allotment.tools.migrate.plugin_requests import GENERATED, ContainerAsk, subject_of
 from allotment.tools.migrate.target import Target
 
 #: Where new DeviceClasses go, which are nobody's file.

@@ -10,20 +10,20 @@ from msgspec.structs import replace
 from allotment.model.editing.edits import Edit, EditError
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
-from allotment.tools.migrate.changing import edits_of
+from allotment.tools.migrate.actions import Course
+from allotment.tools.migrate.claim_plan import Plan
 from allotment.tools.migrate.classes import Serving, serving
-from allotment.tools.migrate.course import Course
-from allotment.tools.migrate.deciding import course_of
 from allotment.tools.migrate.decision import Decision
+from allotment.tools.migrate.decision_rules import course_of
+from allotment.tools.migrate.manifest_edits import edits_of
+from allotment.tools.migrate.manifest_writer import claim_text, class_text
 from allotment.tools.migrate.naming import Names, after_object, after_plan
 from allotment.tools.migrate.notes import notes_of
-from allotment.tools.migrate.plan import Plan
-from allotment.tools.migrate.reading import workloads_of
 from allotment.tools.migrate.report import CLASSES_FILE, Made, Migrated, Migration
-from allotment.tools.migrate.resources import in_words
-from allotment.tools.migrate.sharing import put_together, with_needs
+from allotment.tools.migrate.resource_names import in_words
+from allotment.tools.migrate.shared_claims import put_together, with_needs
 from allotment.tools.migrate.target import Target
-from allotment.tools.migrate.writing import claim_text, class_text
+from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import mapping, text
 
 

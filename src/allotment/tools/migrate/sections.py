@@ -9,8 +9,8 @@ from allotment.tools.migrate.preflight.telling import pre_flight
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.rollout.telling import roll_back
 from allotment.tools.migrate.section import Section
-from allotment.tools.migrate.simulation.comparing import Comparison
-from allotment.tools.migrate.simulation.telling import before_and_after
+from allotment.tools.migrate.simulation.comparison import Comparison
+from allotment.tools.migrate.simulation.text import before_and_after
 
 #: A section, or None where there is nothing to say. There is no comparison where nothing was given to try things on.
 Writer = Callable[[Migration, Comparison | None], Section | None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from allotment.tools.migrate.asking import WorkloadAsk
+from allotment.tools.migrate.plugin_requests import WorkloadAsk
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import items
 

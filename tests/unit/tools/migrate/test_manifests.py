@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from allotment.model.loading import load_text
 from allotment.model.serialization import to_yaml
-from allotment.tools.migrate.plan import Config, Kind, Plan, Request
+from allotment.tools.migrate.claim_plan import Config, Kind, Plan, Request
+from allotment.tools.migrate.manifest_writer import claim_text
+from allotment.tools.migrate.node_affinity import Condition
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.where import Condition
-from allotment.tools.migrate.writing import claim_text
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 
 GPU = {"nvidia.com/gpu": 1}

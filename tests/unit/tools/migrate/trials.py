@@ -12,8 +12,8 @@ from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceClass, ResourceSlice
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
-from allotment.tools.migrate.simulation.comparing import Compared, Comparison, compare
-from allotment.tools.migrate.simulation.expected import with_expected
+from allotment.tools.migrate.simulation.comparison import Compared, Comparison, compare
+from allotment.tools.migrate.simulation.expected_slices import with_expected
 from allotment.tools.migrate.target import Target, Way
 from tests.unit.tools.migrate.manifests import documents
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from allotment.tools.migrate.preflight.admission import admission
+from allotment.tools.migrate.preflight.admin_access import admission
 from allotment.tools.migrate.preflight.charts import charts
 from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.dependents import watching
+from allotment.tools.migrate.preflight.double_allocation import twice
 from allotment.tools.migrate.preflight.driver import driver
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.preflight.mig import mig
@@ -15,10 +17,8 @@ from allotment.tools.migrate.preflight.quotas import quotas
 from allotment.tools.migrate.preflight.release import release
 from allotment.tools.migrate.preflight.runtime import runtime
 from allotment.tools.migrate.preflight.sharing import sharing
-from allotment.tools.migrate.preflight.twice import twice
-from allotment.tools.migrate.preflight.watching import watching
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.comparison import Comparison
 
 _CHECKS: Final[tuple[Callable[[Facts], Iterator[Check]], ...]] = (
     twice,

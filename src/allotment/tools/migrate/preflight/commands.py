@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allotment.tools.migrate.asking import Vendor
-from allotment.tools.migrate.kinds import AMD, HAMI, INTEL, NVIDIA
+from allotment.tools.migrate.plugin_requests import Vendor
+from allotment.tools.migrate.request_mapping import AMD, HAMI, INTEL, NVIDIA
 
 #: What marks a node for the driver, by vendor; GPU operators know NVIDIA's.
 DRIVER_LABEL: Mapping[Vendor, str] = {

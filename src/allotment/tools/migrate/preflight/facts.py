@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from allotment.tools.migrate.asking import Ask, Vendor
-from allotment.tools.migrate.kinds import HAMI
+from allotment.tools.migrate.plugin_requests import Ask, Vendor
 from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.request_mapping import HAMI
+from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.migrate.simulation.cluster_nodes import plugged_resources
-from allotment.tools.migrate.simulation.comparing import Comparison
-from allotment.tools.migrate.simulation.expected import DRIVERS
+from allotment.tools.migrate.simulation.comparison import Comparison
+from allotment.tools.migrate.simulation.expected_slices import DRIVERS
 
 #: The vendor of the hardware that a driver is for.
 VENDORS: Mapping[str, Vendor] = {**{driver: vendor for vendor, driver in DRIVERS.items()}, HAMI: "nvidia"}

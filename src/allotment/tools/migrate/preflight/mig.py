@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
-from allotment.tools.migrate.resources import mig_profile
-from allotment.tools.migrate.simulation.kind import kind_of_device
+from allotment.tools.migrate.resource_names import mig_profile
+from allotment.tools.migrate.simulation.device_kind import kind_of_device
 from allotment.tools.sentences import some
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
-from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.views import mapping
 
 _SUFFIX = ".deviceclass.resource.k8s.io/devices"

@@ -10,7 +10,7 @@ from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.section import Section
-from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.comparison import Comparison
 
 TITLE = "Pre-flight"
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from allotment.tools.migrate.asking import Vendor
+from allotment.tools.migrate.plugin_requests import Vendor
 from allotment.tools.migrate.preflight.check import Check, State
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.preflight.commands import plugin_on, to_driver, to_plugin
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
-from allotment.tools.migrate.rollout.places import ROLLBACK, Places
+from allotment.tools.migrate.rollout.file_layout import ROLLBACK, Places
 from allotment.tools.migrate.rollout.steps import changed, is_made_again, namespaced, obsolete, replaced, wrapped
-from allotment.tools.migrate.simulation.comparing import Comparison
-from allotment.tools.migrate.simulation.telling import before_and_after
+from allotment.tools.migrate.simulation.comparison import Comparison
+from allotment.tools.migrate.simulation.text import before_and_after
 
 _WIDTH = 100
 _RESOURCES: dict[Vendor, str] = {

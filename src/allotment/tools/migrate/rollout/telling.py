@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.rollout.steps import changed, obsolete, replaced
 from allotment.tools.migrate.section import Section
-from allotment.tools.migrate.simulation.comparing import Comparison
+from allotment.tools.migrate.simulation.comparison import Comparison
 
 TITLE = "Roll-back"
 

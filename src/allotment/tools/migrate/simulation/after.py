@@ -21,14 +21,14 @@ from allotment.model.workloads import PodGroup
 from allotment.tools.explain import Answer, explain
 from allotment.tools.explain.node_eligibility import served_node
 from allotment.tools.explain.subjects import is_state, to_try
-from allotment.tools.migrate.asking import Ask
+from allotment.tools.migrate.plugin_requests import Ask
 from allotment.tools.migrate.simulation.before import place, plug
 from allotment.tools.migrate.simulation.cluster_nodes import extended_of
-from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device, summed
-from allotment.tools.migrate.simulation.plugged import PluginNode
-from allotment.tools.migrate.simulation.scene import Scene
+from allotment.tools.migrate.simulation.device_kind import DeviceKind, kind_of_device, summed
+from allotment.tools.migrate.simulation.environment import Scene
+from allotment.tools.migrate.simulation.plugin_node import PluginNode
 from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.tried import Tried, name_of
+from allotment.tools.migrate.simulation.trial_result import Tried, name_of
 from allotment.tools.views import mapping
 
 ADMIN = "resource.kubernetes.io/admin-access"

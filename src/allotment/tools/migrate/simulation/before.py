@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from allotment.model.core import Pod
 from allotment.tools.explain.node_eligibility import served_node
-from allotment.tools.migrate.asking import Ask
-from allotment.tools.migrate.simulation.plugged import PluginNode, form_of
+from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.simulation.plugin_node import PluginNode, form_of
 from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.tried import Tried, name_of
+from allotment.tools.migrate.simulation.trial_result import Tried, name_of
 
 
 def plug(subjects: Iterable[Subject], nodes: Sequence[PluginNode]) -> dict[str, Tried]:

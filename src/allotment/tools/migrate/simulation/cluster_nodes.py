@@ -13,11 +13,11 @@ from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.quantity import Quantity
 from allotment.model.resource import ResourceSlice
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
-from allotment.tools.migrate.plugin import REPLICAS_LABELS, single_profile
-from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
-from allotment.tools.migrate.simulation.kind import DeviceKind, kind_of_device
-from allotment.tools.migrate.simulation.plugged import FRACTIONS, Offer, PluginNode
-from allotment.tools.migrate.simulation.supplies import Counted, Fractions
+from allotment.tools.migrate.plugin_config import REPLICAS_LABELS, single_profile
+from allotment.tools.migrate.resource_names import SHARED, amd_partition, mig_profile, vendor_of
+from allotment.tools.migrate.simulation.device_kind import DeviceKind, kind_of_device
+from allotment.tools.migrate.simulation.plugin_node import FRACTIONS, Offer, PluginNode
+from allotment.tools.migrate.simulation.plugin_supply import Counted, Fractions
 
 PRODUCT: Final = "nvidia.com/gpu.product"
 _AMD_PRODUCTS: Final = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from allotment.fleet import Machine, node_of
 from allotment.fleet.modes import AutoPartition, ConsumableShares, DynamicMig, Full, Partitioned, Shared, StaticMig
-from allotment.tools.migrate.asking import Ask, Term
-from allotment.tools.migrate.resources import SHARED, mig_profile
-from allotment.tools.migrate.simulation import discovered
-from allotment.tools.migrate.simulation.kind import DeviceKind
-from allotment.tools.migrate.simulation.plugged import FRACTIONS, Form, Offer, PluginNode, form_of
-from allotment.tools.migrate.simulation.supplies import Counted, Cut, Fractions
+from allotment.tools.migrate.plugin_requests import Ask, Term
+from allotment.tools.migrate.resource_names import SHARED, mig_profile
+from allotment.tools.migrate.simulation import discovery_labels
+from allotment.tools.migrate.simulation.device_kind import DeviceKind
+from allotment.tools.migrate.simulation.plugin_node import FRACTIONS, Form, Offer, PluginNode, form_of
+from allotment.tools.migrate.simulation.plugin_supply import Counted, Cut, Fractions
 
 GPU = "nvidia.com/gpu"
 
@@ -33,12 +33,16 @@ def labels_without_plugin(machine: Machine, terms: Sequence[Term]) -> dict[str, 
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
     base = node_of(machine).metadata.labels
     if model.vendor == "amd":
-        return {**base, **discovered.amd_labels(model, gpus, _partition(machine))}
+        return {**base, **discovery_labels.amd_labels(model, gpus, _partition(machine))}
     if model.vendor != "nvidia":
         return base
-    labels = {**base, **discovered.nvidia_labels(model, gpus), **discovered.cloud_labels(terms, model, gpus)}
+    labels = {
+        **base,
+        **discovery_labels.nvidia_labels(model, gpus),
+        **discovery_labels.cloud_labels(terms, model, gpus),
+    }
     pieces = _pieces(machine)
-    return discovered.mixed(labels, model, pieces) if pieces else labels
+    return discovery_labels.mixed(labels, model, pieces) if pieces else labels
 
 
 # --- NVIDIA ----------------------------------------------------------------------------------------------------------
@@ -46,8 +50,8 @@ def labels_without_plugin(machine: Machine, terms: Sequence[Term]) -> dict[str, 
 
 def _nvidia(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[Term]) -> Iterator[Offer]:
     model, gpus = machine.hardware.accelerator, len(machine.hardware.slots)
-    labels = {**node_of(machine).metadata.labels, **discovered.nvidia_labels(model, gpus)}
-    labels |= discovered.cloud_labels(terms, model, gpus)
+    labels = {**node_of(machine).metadata.labels, **discovery_labels.nvidia_labels(model, gpus)}
+    labels |= discovery_labels.cloud_labels(terms, model, gpus)
     whole = DeviceKind(product=model.product)
     match machine.mode:
         case StaticMig():
@@ -58,10 +62,10 @@ def _nvidia(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequenc
             yield Offer(labels, Counted({GPU: (gpus, whole)}, exact=True))
             for resource, (way, replicas) in shares:
                 if resource.removesuffix(SHARED) == GPU and replicas:
-                    told = discovered.shared(labels, way, replicas, renamed=resource != GPU)
+                    told = discovery_labels.shared(labels, way, replicas, renamed=resource != GPU)
                     kind = DeviceKind(product=model.product, shared=True)
                     supply = Counted({resource: (gpus * replicas, kind)})
-                    yield Offer(told | discovered.cloud_sharing(terms, replicas), supply, (way, replicas))
+                    yield Offer(told | discovery_labels.cloud_sharing(terms, replicas), supply, (way, replicas))
             yield Offer(labels, Fractions(gpus, model.memory_mib, model.product), FRACTIONS)
         case _:  # for virtual machines: another plugin, and nothing for containers
             return
@@ -79,7 +83,7 @@ def _static(
         return DeviceKind(product=model.product, profile=profile, shared=shared)
 
     amounts = {_resource(profile): (count, kind(profile)) for profile, count in pieces.items()}
-    told = discovered.mixed(labels, model, pieces)
+    told = discovery_labels.mixed(labels, model, pieces)
     yield Offer(told, Counted({**amounts, GPU: (uncut, kind(""))}, exact=True))
     for resource, (way, replicas) in shares:
         profile = mig_profile(resource)
@@ -88,13 +92,13 @@ def _static(
             yield Offer(told, supply, (way, replicas))
     if len(pieces) == 1 and not uncut:
         ((profile, count),) = pieces.items()
-        told = discovered.single(labels, model, profile, count) | discovered.cloud_partition(terms, profile)
+        told = discovery_labels.single(labels, model, profile, count) | discovery_labels.cloud_partition(terms, profile)
         yield Offer(told, Counted({GPU: (count, kind(profile))}, exact=True))
         for resource, (way, replicas) in shares:
             if resource.removesuffix(SHARED) == GPU and replicas:
                 supply = Counted({resource: (count * replicas, kind(profile, shared=True))})
-                shared = discovered.shared(told, way, replicas, renamed=resource != GPU)
-                yield Offer(shared | discovered.cloud_sharing(terms, replicas), supply, (way, replicas))
+                shared = discovery_labels.shared(told, way, replicas, renamed=resource != GPU)
+                yield Offer(shared | discovery_labels.cloud_sharing(terms, replicas), supply, (way, replicas))
 
 
 def _pieces(machine: Machine) -> Counter[str]:
@@ -117,7 +121,7 @@ def _amd(machine: Machine, shares: Sequence[tuple[str, Form]], terms: Sequence[T
     profile = _partition(machine)
     partition = machine.mode.partition if isinstance(machine.mode, Partitioned) else None
     each = partition.per_gpu if partition is not None else 1
-    labels = {**node_of(machine).metadata.labels, **discovered.amd_labels(model, gpus, profile)}
+    labels = {**node_of(machine).metadata.labels, **discovery_labels.amd_labels(model, gpus, profile)}
     kind = DeviceKind(product=model.product, profile=profile if each > 1 else "")
     yield Offer(labels, Counted({"amd.com/gpu": (gpus * each, kind)}))
     if profile:

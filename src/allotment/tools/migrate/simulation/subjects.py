@@ -17,11 +17,11 @@ from allotment.model.loading.marks import Path
 from allotment.model.meta import Object
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import Job
-from allotment.tools.migrate.asking import GENERATED, Ask, WorkloadAsk
-from allotment.tools.migrate.reading import workloads_of
+from allotment.tools.migrate.plugin_requests import GENERATED, Ask, WorkloadAsk
 from allotment.tools.migrate.report import Migrated, Migration
 from allotment.tools.migrate.simulation.parts import pods_of_part
-from allotment.tools.migrate.simulation.tried import name_of
+from allotment.tools.migrate.simulation.trial_result import name_of
+from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import PodView, mapping, pod_views
 
 #: More pods than anybody would want to see tried.

@@ -14,7 +14,7 @@ from allotment.model.workloads import DaemonSet
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.checks import checks_of
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.simulation.comparing import compare
+from allotment.tools.migrate.simulation.comparison import compare
 from allotment.tools.migrate.target import Target
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, on_fleet, running, t4s

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.rollout.places import places_of
+from allotment.tools.migrate.rollout.file_layout import places_of
 from allotment.tools.migrate.rollout.runbook import runbook
 from allotment.tools.migrate.rollout.telling import roll_back
-from allotment.tools.migrate.simulation.comparing import compare
+from allotment.tools.migrate.simulation.comparison import compare
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, on_fleet, t4s
 

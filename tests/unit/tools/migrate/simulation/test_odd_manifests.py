@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.tools.migrate.rollout.places import places_of
+from allotment.tools.migrate.rollout.file_layout import places_of
 from allotment.tools.migrate.rollout.runbook import runbook
 from allotment.tools.migrate.run import migrate
 from allotment.tools.migrate.sections import sections_of
-from allotment.tools.migrate.simulation.comparing import compare
-from allotment.tools.migrate.simulation.expected import with_expected
+from allotment.tools.migrate.simulation.comparison import compare
+from allotment.tools.migrate.simulation.expected_slices import with_expected
 from allotment.tools.migrate.target import Target, Way
 from tests.unit.tools.migrate.manifests import target
 from tests.unit.tools.migrate.test_odd_manifests import odd

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from allotment.model.quantity import Quantity, QuantityError
-from allotment.tools.migrate.asking import Ask, ContainerAsk, Sharing, Sort, Vendor
+from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Sharing, Sort, Vendor
 
 SHARED: Final = ".shared"
 _MIG: Final = re.compile(r"nvidia\.com/mig-((?:[1-9]c\.)?[0-9]+g\.[0-9]+gb)((?:\.me\.all|\.me|\.gfx|-me)?)")

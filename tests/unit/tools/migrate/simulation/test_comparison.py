@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.migrate.simulation.comparing import compare
+from allotment.tools.migrate.simulation.comparison import compare
 from allotment.tools.migrate.target import Way
 from tests.unit.tools.migrate.manifests import migrated, target, workload
 from tests.unit.tools.migrate.trials import in_cluster, node, on_fleet, row, running, t4s, tried

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
-from allotment.tools.migrate.asking import Ask, Sort
-from allotment.tools.migrate.simulation.kind import DeviceKind, Got, alike
-from allotment.tools.migrate.simulation.supplies import Counted, Cut, Fractions
+from allotment.tools.migrate.plugin_requests import Ask, Sort
+from allotment.tools.migrate.simulation.device_kind import DeviceKind, Got, alike
+from allotment.tools.migrate.simulation.plugin_supply import Counted, Cut, Fractions
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
 A100 = accelerators()["nvidia-a100-sxm4-40gb"]

@@ -7,8 +7,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.migrate.asking import Ask, ContainerAsk, Role
-from allotment.tools.migrate.plan import Kind, Plan, Use, label, planned, turns
+from allotment.tools.migrate.claim_plan import Kind, Plan, Use, label, planned, turns
+from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Role
 
 ROLES: tuple[Role, ...] = get_args(Role)
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.asking import Ask, ContainerAsk
-from allotment.tools.migrate.where import Condition
+from allotment.tools.migrate.node_affinity import Condition
+from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk
 
 
 class Kind(NamedTuple):

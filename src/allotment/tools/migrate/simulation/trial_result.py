@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allotment.model.core import Pod
 from allotment.model.meta import Value
-from allotment.tools.migrate.simulation.kind import Got
+from allotment.tools.migrate.simulation.device_kind import Got
 
 
 class Tried(Value, frozen=True):

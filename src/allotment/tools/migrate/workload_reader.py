@@ -15,10 +15,19 @@ from msgspec.structs import replace
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
-from allotment.tools.migrate.asking import GENERATED, Ask, ContainerAsk, Role, Sharing, Strategy, Term, WorkloadAsk
 from allotment.tools.migrate.bare import bare_views
-from allotment.tools.migrate.plugin import configured, cut_on_nodes, on_nodes, selected, single_profile
-from allotment.tools.migrate.resources import SHARED, asks_of
+from allotment.tools.migrate.plugin_config import configured, cut_on_nodes, on_nodes, selected, single_profile
+from allotment.tools.migrate.plugin_requests import (
+    GENERATED,
+    Ask,
+    ContainerAsk,
+    Role,
+    Sharing,
+    Strategy,
+    Term,
+    WorkloadAsk,
+)
+from allotment.tools.migrate.resource_names import SHARED, asks_of
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_views, strings, text
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from allotment.tools.migrate.plan import Plan, Request
+from allotment.tools.migrate.claim_plan import Plan, Request
 
 _WIDTH: Final = 80
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9./_-]*")

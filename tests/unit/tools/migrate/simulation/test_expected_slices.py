@@ -11,10 +11,10 @@ from allotment.model.core import Node, NodeStatus
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.quantity import Quantity
-from allotment.tools.migrate.simulation.expected import machine_of, with_expected
+from allotment.tools.migrate.simulation.device_kind import kind_of_device
+from allotment.tools.migrate.simulation.expected_slices import machine_of, with_expected
 from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes
-from allotment.tools.migrate.simulation.kind import kind_of_device
-from allotment.tools.migrate.simulation.supplies import Counted
+from allotment.tools.migrate.simulation.plugin_supply import Counted
 from allotment.tools.migrate.target import Target
 from tests.unit.tools.migrate.trials import node, t4s
 

@@ -16,8 +16,8 @@ from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.fleet.mig import parse_layout
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, ResourceSlice
-from allotment.tools.migrate.asking import Vendor
-from allotment.tools.migrate.resources import SHARED, amd_partition, mig_profile, vendor_of
+from allotment.tools.migrate.plugin_requests import Vendor
+from allotment.tools.migrate.resource_names import SHARED, amd_partition, mig_profile, vendor_of
 from allotment.tools.migrate.simulation.cluster_nodes import PRODUCT, plugged_resources
 from allotment.tools.migrate.target import Target
 

@@ -25,10 +25,10 @@ from allotment.model.workloads import (
     ReplicationController,
     StatefulSet,
 )
-from allotment.tools.migrate.asking import Term, WorkloadAsk
-from allotment.tools.migrate.kinds import devices_of
-from allotment.tools.migrate.labels import translated
-from allotment.tools.migrate.resources import vendor_of
+from allotment.tools.migrate.label_translation import translated
+from allotment.tools.migrate.plugin_requests import Term, WorkloadAsk
+from allotment.tools.migrate.request_mapping import devices_of
+from allotment.tools.migrate.resource_names import vendor_of
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.tolerations import given_by_admission, toleration
 from allotment.tools.views import EntryView

@@ -12,16 +12,16 @@ from allotment.fleet import Machine, parse_fleet
 from allotment.model.core import HOSTNAME, Node, Pod
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.tools.migrate.asking import Ask, Term, WorkloadAsk
-from allotment.tools.migrate.labels import about_gpus
-from allotment.tools.migrate.reading import workloads_of
+from allotment.tools.migrate.label_translation import about_gpus
+from allotment.tools.migrate.plugin_requests import Ask, Term, WorkloadAsk
 from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.resources import vendor_of
-from allotment.tools.migrate.simulation.assumed import assumed_of, without
+from allotment.tools.migrate.resource_names import vendor_of
+from allotment.tools.migrate.simulation.assumptions import assumed_of, without
 from allotment.tools.migrate.simulation.cluster_nodes import cluster_nodes, extended_of
 from allotment.tools.migrate.simulation.fleet_nodes import fleet_nodes, labels_without_plugin
-from allotment.tools.migrate.simulation.plugged import PluginNode
+from allotment.tools.migrate.simulation.plugin_node import PluginNode
 from allotment.tools.migrate.simulation.subjects import Subject, subjects_of, wants_of
+from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import claim_view
 
 

@@ -11,10 +11,10 @@ from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.simulation.after import try_after
 from allotment.tools.migrate.simulation.before import plug
 from allotment.tools.migrate.simulation.cluster_nodes import plugged_resources
-from allotment.tools.migrate.simulation.kind import Got, alike
-from allotment.tools.migrate.simulation.scene import Scene, scene_of
+from allotment.tools.migrate.simulation.device_kind import Got, alike
+from allotment.tools.migrate.simulation.environment import Scene, scene_of
 from allotment.tools.migrate.simulation.subjects import Subject
-from allotment.tools.migrate.simulation.tried import Tried, name_of
+from allotment.tools.migrate.simulation.trial_result import Tried, name_of
 
 
 class Pair(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.asking import Term, WorkloadAsk
-from allotment.tools.migrate.labels import Devices, about_gpus, about_plugin, translated
+from allotment.tools.migrate.label_translation import Devices, about_gpus, about_plugin, translated
+from allotment.tools.migrate.plugin_requests import Term, WorkloadAsk
 from allotment.tools.migrate.report import Label
 from allotment.tools.views import at, mapping
 

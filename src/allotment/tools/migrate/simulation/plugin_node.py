@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Pod, Taint
 from allotment.tools.explain.node_eligibility import KnownNode, why_excluded
-from allotment.tools.migrate.asking import Ask
-from allotment.tools.migrate.simulation.kind import Got
-from allotment.tools.migrate.simulation.supplies import Supply
+from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.simulation.device_kind import Got
+from allotment.tools.migrate.simulation.plugin_supply import Supply
 
 #: How GPUs are handed out: by which means several times, and how many.
 Form: TypeAlias = tuple[str, int]

@@ -7,9 +7,9 @@ from typing import Any
 
 from allotment.model.editing.edits import Edit, InsertItem, Remove, SetValue
 from allotment.model.loading.marks import Path
-from allotment.tools.migrate.asking import WorkloadAsk
-from allotment.tools.migrate.course import Course
-from allotment.tools.migrate.plan import Use
+from allotment.tools.migrate.actions import Course
+from allotment.tools.migrate.claim_plan import Use
+from allotment.tools.migrate.plugin_requests import WorkloadAsk
 from allotment.tools.migrate.tolerations import toleration
 from allotment.tools.views import at, mapping
 

@@ -16,8 +16,8 @@ from allotment.fleet.gpu_product_labels import (
     products_of_cloud,
 )
 from allotment.model.features import Features
-from allotment.tools.migrate.asking import Term
-from allotment.tools.migrate.labels import Devices, about_gpus, translated
+from allotment.tools.migrate.label_translation import Devices, about_gpus, translated
+from allotment.tools.migrate.plugin_requests import Term
 
 NVIDIA = Devices("nvidia", "gpu.nvidia.com")
 AMD = Devices("amd", "gpu.amd.com")

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from allotment.fleet.gpu_product_labels import known_models
 from allotment.fleet.profiles import MIB
 from allotment.model.resource import Device
-from allotment.tools.migrate.asking import Ask
-from allotment.tools.migrate.labels import Devices
-from allotment.tools.migrate.plan import Kind
+from allotment.tools.migrate.claim_plan import Kind
+from allotment.tools.migrate.label_translation import Devices
+from allotment.tools.migrate.node_affinity import Condition
+from allotment.tools.migrate.plugin_requests import Ask
 from allotment.tools.migrate.target import Target
-from allotment.tools.migrate.where import Condition
 
 NVIDIA: Final = "gpu.nvidia.com"
 #: Driver, class and attribute domain of HAMi's DRA driver are one name.

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from allotment.fleet import Accelerator, FleetError
 from allotment.fleet.mig import parse_layout
-from allotment.tools.migrate.asking import Ask
-from allotment.tools.migrate.simulation.kind import DeviceKind, Got
+from allotment.tools.migrate.plugin_requests import Ask
+from allotment.tools.migrate.simulation.device_kind import DeviceKind, Got
 
 #: How many pods HAMi lets onto a GPU unless it is told otherwise (deviceSplitCount).
 _MOST_ON_A_GPU = 10

@@ -8,8 +8,8 @@ import msgspec
 
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.section import Section
-from allotment.tools.migrate.simulation.comparing import Compared, Comparison
-from allotment.tools.migrate.simulation.kind import Got
+from allotment.tools.migrate.simulation.comparison import Compared, Comparison
+from allotment.tools.migrate.simulation.device_kind import Got
 from allotment.tools.sentences import some
 
 TITLE = "Before and after"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from allotment.tools.migrate.asking import Ask, WorkloadAsk
+from allotment.tools.migrate.claim_plan import Kind, Plan, Use, planned, turns
 from allotment.tools.migrate.decision import Decision, Needs, Outcome
-from allotment.tools.migrate.kinds import HAMI, Sharer, kind_of
-from allotment.tools.migrate.plan import Kind, Plan, Use, planned, turns
+from allotment.tools.migrate.node_affinity import Where
+from allotment.tools.migrate.plugin_requests import Ask, WorkloadAsk
 from allotment.tools.migrate.report import Label
-from allotment.tools.migrate.resources import in_words
+from allotment.tools.migrate.request_mapping import HAMI, Sharer, kind_of
+from allotment.tools.migrate.resource_names import in_words
 from allotment.tools.migrate.target import Target
-from allotment.tools.migrate.where import Where
 
 EXTENDED: Final = "DRAExtendedResource"
 

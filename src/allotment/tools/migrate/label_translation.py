@@ -18,7 +18,7 @@ from allotment.fleet.gpu_product_labels import (
     product_of_label,
     products_of_cloud,
 )
-from allotment.tools.migrate.asking import Term, Vendor
+from allotment.tools.migrate.plugin_requests import Term, Vendor
 from allotment.tools.migrate.report import Label
 
 

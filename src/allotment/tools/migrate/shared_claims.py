@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.tools.migrate.asking import Sharing
-from allotment.tools.migrate.course import Course
+from allotment.tools.migrate.actions import Course
+from allotment.tools.migrate.claim_plan import Config, Plan
 from allotment.tools.migrate.decision import DriverGate, Needs
-from allotment.tools.migrate.kinds import NVIDIA, memory_of_products
-from allotment.tools.migrate.plan import Config, Plan
+from allotment.tools.migrate.plugin_requests import Sharing
+from allotment.tools.migrate.request_mapping import NVIDIA, memory_of_products
 
 #: The API of the parameters that NVIDIA's driver reads.
 _API = "resource.nvidia.com/v1beta1"

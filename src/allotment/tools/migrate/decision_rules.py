@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from allotment.tools.migrate.asking import WorkloadAsk
-from allotment.tools.migrate.course import (
+from allotment.tools.migrate.actions import (
     EXTENDED,
     SEVERAL,
     Case,
@@ -22,10 +21,11 @@ from allotment.tools.migrate.course import (
     templated,
 )
 from allotment.tools.migrate.decision import Decision, Needs
-from allotment.tools.migrate.kinds import Sharer, devices_of, memory_of_products, sharer_of
+from allotment.tools.migrate.node_affinity import Where, where_to
+from allotment.tools.migrate.plugin_requests import WorkloadAsk
+from allotment.tools.migrate.request_mapping import Sharer, devices_of, memory_of_products, sharer_of
 from allotment.tools.migrate.target import OLDEST, Target
 from allotment.tools.migrate.tolerations import given_by_admission
-from allotment.tools.migrate.where import Where, where_to
 
 CONSUMABLE: Final = "DRAConsumableCapacity"
 

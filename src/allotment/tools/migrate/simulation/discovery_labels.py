@@ -11,8 +11,8 @@ from typing import Final
 
 from allotment.fleet import Accelerator
 from allotment.fleet.gpu_product_labels import labels_of_gpus, marketed_mib, product_label, products_of_cloud
-from allotment.tools.migrate.asking import Term
-from allotment.tools.migrate.plugin import REPLICAS_LABELS, STRATEGY_LABELS
+from allotment.tools.migrate.plugin_config import REPLICAS_LABELS, STRATEGY_LABELS
+from allotment.tools.migrate.plugin_requests import Term
 
 _GPU: Final = "nvidia.com/gpu."
 _AKS: Final = ("kubernetes.azure.com/accelerator", "accelerator", "karpenter.k8s.aws/instance-gpu-manufacturer")

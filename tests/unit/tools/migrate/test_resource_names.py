@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
-from allotment.tools.migrate.asking import Ask, ContainerAsk, Role
-from allotment.tools.migrate.resources import Asked, asks_of, in_words, mig_profile
+from allotment.tools.migrate.plugin_requests import Ask, ContainerAsk, Role
+from allotment.tools.migrate.resource_names import Asked, asks_of, in_words, mig_profile
 
 WHOLE = Ask(vendor="nvidia", sort="whole", resource="nvidia.com/gpu", count=1)
 

@@ -14,7 +14,7 @@ from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelec
 from allotment.model.core import Node
 from allotment.model.loading import Document, load_text
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from allotment.tools.migrate.asking import Sharing, Strategy, Term
+from allotment.tools.migrate.plugin_requests import Sharing, Strategy, Term
 from allotment.tools.migrate.target import Target
 from allotment.tools.views import items, mapping, text
 
