@@ -22,9 +22,9 @@ from allotment.model.features import Features
 from allotment.packing.baselines import cluster_autoscaler, karpenter
 from allotment.packing.problem import Packing
 from allotment.packing.solve import solve
-from allotment.tools.plan.asking.question import Question
+from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.waiting.demand import demand_of
+from allotment.tools.plan.pending_pods.demand import demand_of
 from allotment.tools.replay.encoding import SOLD, objects_of
 from allotment.tools.replay.trace import WHOLE, TracePod, read_pods
 from bench.replay import MIXES, Absent, folder

@@ -35,7 +35,7 @@ from allotment.node_fit.filters import judge
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain.extended_resources import extended_claim
-from allotment.tools.plan.offering.templates import UNDECIDED, template
+from allotment.tools.plan.offerings.templates import UNDECIDED, template
 from tests.storm.demands import AMD, GROUPS, Scenario
 from tests.storm.plans import planned
 from tests.storm.scheduled import FEATURES, KUBE, classes, there, values_of

@@ -1,6 +1,6 @@
 """Giving back what is not needed: nodes that nobody uses, and nodes whose pods have proven places elsewhere.
 
-What could go is found by `allotment.tools.plan.consolidating`, which tries all of it as the scheduler would. What is
+What could go is found by `allotment.tools.plan.consolidation`, which tries all of it as the scheduler would. What is
 done about it goes slowly, one step at a time, each of which may end it: machines that replace others come first; nodes
 are cordoned; it is tried again on the cluster as it is then; pods are evicted, which PodDisruptionBudgets may refuse;
 and a node on which nobody is left is given back. What was begun by one that crashed is taken back by the next.
@@ -37,8 +37,8 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.consolidating.consolidation import Consolidation, Owned, Replacing, consolidate
-from allotment.tools.plan.consolidating.disruption import Budget, Policy
+from allotment.tools.plan.consolidation.disruption import Budget, Policy
+from allotment.tools.plan.consolidation.search import Consolidation, Owned, Replacing, consolidate
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.reasons.wording import dollars
 from allotment.tools.plan.report import Plan

@@ -31,10 +31,10 @@ from allotment.cluster.objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.placement.nominations import with_promises
 from allotment.tools.plan.reasons.nearest import with_nearest
 from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, PlannedMachine
-from allotment.tools.plan.seating.promises import with_promises
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from allotment.cli.shown.mistakes import Failure, Mistake
 from allotment.fleet.catalog import InstanceType
 from allotment.lab import needs
 from allotment.model.features import Features
-from allotment.tools.plan.consolidating.disruption import Budget
+from allotment.tools.plan.consolidation.disruption import Budget
 
 if TYPE_CHECKING:
     from allotment.cluster.program import Context

@@ -29,13 +29,13 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
 from allotment.model.meta import Object
-from allotment.tools.plan.conceding.relaxing import relaxations
 from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.placement.nominations import with_promises
 from allotment.tools.plan.planning import plan_for
-from allotment.tools.plan.reasons.choices import GROUPS, choices
+from allotment.tools.plan.reasons.type_verdicts import GROUPS, choices
+from allotment.tools.plan.relaxations.savings import relaxations
 from allotment.tools.plan.report import Plan
-from allotment.tools.plan.seating.promises import with_promises
-from allotment.tools.plan.waiting.demand import demand_of
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
 #: What the extra `plan` brings, and what fails without it.

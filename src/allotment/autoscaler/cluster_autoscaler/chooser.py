@@ -36,7 +36,7 @@ from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.trees import Tree
-from allotment.tools.plan.consolidating.rehousing import House
+from allotment.tools.plan.consolidation.rescheduling import House
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from allotment.fleet.catalog import InstanceType, Template, template_of
 from allotment.fleet.catalog.instance_type import CapacityType
 from allotment.fleet.errors import FleetError, nearest
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.offering.offers import offers_of
+from allotment.tools.plan.offerings.offers import offers_of
 
 #: On a group's nodes: which group.
 LABEL: Final = "allotment.dev/node-group"

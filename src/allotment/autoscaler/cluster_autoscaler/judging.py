@@ -18,7 +18,7 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
-from allotment.tools.plan.consolidating.rehousing import House, NoPlace
+from allotment.tools.plan.consolidation.rescheduling import House, NoPlace
 
 
 class Growth(NamedTuple):

@@ -15,7 +15,7 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS, EVENTS
 from allotment.model.trees import Tree
-from allotment.tools.plan.provisioning.mig_layouts import MIG_FILE, mig_config_map, mig_layout, with_layout
+from allotment.tools.plan.provisioning.mig_parted import MIG_FILE, mig_config_map, mig_layout, with_layout
 from allotment.tools.plan.provisioning.nodeclaims import INSTANCE, OWNER, ClaimSettings, NoNodeClass, node_claim
 from allotment.tools.plan.report import PlannedMachine
 

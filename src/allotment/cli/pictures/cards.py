@@ -13,9 +13,9 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from allotment.cli.pictures.lettering import FAMILY, fitted, width_of
 from allotment.cli.pictures.palette import EDGE, FAINT, FREE, INK, OTHER, PAPER, TRACK, ink_on
-from allotment.tools.plan.reasons.alike import Alike
-from allotment.tools.plan.reasons.anatomy import Gpu, Part
-from allotment.tools.plan.reasons.phrasing import short_name
+from allotment.tools.plan.reasons.machine_groups import Alike
+from allotment.tools.plan.reasons.machine_layout import Gpu, Part
+from allotment.tools.plan.reasons.refusal_text import short_name
 from allotment.tools.plan.reasons.wording import dollars, workload_of
 from allotment.tools.plan.report import Seat
 

@@ -21,7 +21,7 @@ from matplotlib.patches import Rectangle
 from allotment.cli.pictures.cards import HATCH, Frame, draw_card, label
 from allotment.cli.pictures.lettering import fitted, width_of
 from allotment.cli.pictures.palette import ALARM, EDGE, FAINT, FREE, INK, PAPER, TRACK, colours_of
-from allotment.tools.plan.reasons.alike import Alike, alike
+from allotment.tools.plan.reasons.machine_groups import Alike, alike
 from allotment.tools.plan.reasons.wording import counted, dollars, proof, sum_of, workload_of
 from allotment.tools.plan.report import Plan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from allotment.tools.plan.reasons.alike import Alike
+from allotment.tools.plan.reasons.machine_groups import Alike
 from allotment.tools.plan.reasons.wording import names_in_short
 from allotment.tools.plan.report import Seat
 

@@ -10,8 +10,8 @@ from allotment.cli.planning.refusals import tell_choices
 from allotment.cli.planning.seats import seat_lines
 from allotment.cli.shown.screen import Screen, folded, table
 from allotment.model.meta import ObjectKey
-from allotment.tools.plan.reasons.alike import Alike, alike
-from allotment.tools.plan.reasons.anatomy import Anatomy
+from allotment.tools.plan.reasons.machine_groups import Alike, alike
+from allotment.tools.plan.reasons.machine_layout import Anatomy
 from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short, saved, sum_of, verdict
 from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
 

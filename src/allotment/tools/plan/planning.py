@@ -21,20 +21,20 @@ from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
 from allotment.tools.explain.report import GivenClaim
-from allotment.tools.plan.asking.question import Question
-from allotment.tools.plan.asking.sharing import is_alone
+from allotment.tools.plan.formulation.conflicts import is_alone
+from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.offering.offers import MICRO, quotas
-from allotment.tools.plan.reasons.choices import choices
+from allotment.tools.plan.offerings.offers import MICRO, quotas
+from allotment.tools.plan.pending_pods.demand import Demand, Waiting, demand_of
+from allotment.tools.plan.pending_pods.grouping import Item, Kind, firm_kinds_of
+from allotment.tools.plan.placement.assignment import Seated, seat
+from allotment.tools.plan.placement.group_splitting import parted
+from allotment.tools.plan.placement.planned_nodes import Berth, Names, berths_of, single
+from allotment.tools.plan.placement.unserved_pods import Why, not_seated, refused, why
+from allotment.tools.plan.placement.zones import in_zones
 from allotment.tools.plan.reasons.notes import notes_on
+from allotment.tools.plan.reasons.type_verdicts import choices
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
-from allotment.tools.plan.seating.machines import Berth, Names, berths_of, single
-from allotment.tools.plan.seating.parting import parted
-from allotment.tools.plan.seating.seating import Seated, seat
-from allotment.tools.plan.seating.unserved import Why, not_seated, refused, why
-from allotment.tools.plan.seating.zones import in_zones
-from allotment.tools.plan.waiting.demand import Demand, Waiting, demand_of
-from allotment.tools.plan.waiting.grouping import Item, Kind, firm_kinds_of
 
 
 def plan(

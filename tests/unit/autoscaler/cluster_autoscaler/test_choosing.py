@@ -26,7 +26,7 @@ from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.consolidating.rehousing import House
+from allotment.tools.plan.consolidation.rescheduling import House
 from allotment.tools.plan.limits import Limits
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock

@@ -13,7 +13,7 @@ from allotment.cli.planning.data import data_of
 from allotment.cli.planning.telling import Manner, free_of, tell
 from allotment.cli.shown.screen import Screen
 from allotment.tools.explain.report import GivenClaim, GivenDevice
-from allotment.tools.plan.reasons.alike import alike
+from allotment.tools.plan.reasons.machine_groups import alike
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict
 from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
 

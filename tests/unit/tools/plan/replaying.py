@@ -22,8 +22,8 @@ from allotment.scheduler.attempt import Attempts, Chosen
 from allotment.scheduler.grouping import Grouping
 from allotment.scheduler.ledger import Ledger
 from allotment.scheduler.pods import WaitingPod, claims_of
+from allotment.tools.plan.pending_pods.demand import Waiting, demand_of
 from allotment.tools.plan.report import Plan, PlannedMachine
-from allotment.tools.plan.waiting.demand import Waiting, demand_of
 
 
 class _NoGroups:

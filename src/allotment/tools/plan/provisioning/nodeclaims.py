@@ -15,7 +15,7 @@ from allotment.fleet.catalog.labels import SETTERS
 from allotment.model.core import Taint
 from allotment.model.meta import Value
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.plan.provisioning.mig_layouts import (
+from allotment.tools.plan.provisioning.mig_parted import (
     MIG_LABEL,
     mig_config_map,
     mig_config_name,

@@ -12,9 +12,9 @@ from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.reasons.choices import choices
+from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.reasons.type_verdicts import choices
 from allotment.tools.plan.report import Plan, TypeVerdict
-from allotment.tools.plan.waiting.demand import demand_of
 
 #: Groups of equal pods that are told; finding it takes a tenth of a second for each.
 _GROUPS: Final = 5

@@ -8,7 +8,7 @@ from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import SETTERS
 from allotment.fleet.catalog.price_dates import dated
-from allotment.tools.plan.waiting.demand import Waiting, asked_labels
+from allotment.tools.plan.pending_pods.demand import Waiting, asked_labels
 
 
 def notes_on(types: Sequence[InstanceType], seated: Iterable[Waiting]) -> Iterator[str]:

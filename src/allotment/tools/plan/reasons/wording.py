@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
-from allotment.tools.plan.reasons.anatomy import Part
+from allotment.tools.plan.reasons.machine_layout import Part
 from allotment.tools.plan.report import Plan, Seat
 
 _ORDINAL = re.compile(r"(?P<stem>.*?)-?(?P<number>[0-9]+)")

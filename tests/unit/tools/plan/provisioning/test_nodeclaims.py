@@ -11,7 +11,7 @@ from allotment.model.core import Taint
 from allotment.model.loading import load_text
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
-from allotment.tools.plan.provisioning.mig_layouts import (
+from allotment.tools.plan.provisioning.mig_parted import (
     mig_config_map,
     mig_config_name,
     mig_layout,

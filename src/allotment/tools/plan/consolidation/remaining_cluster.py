@@ -1,0 +1,71 @@
+"""The cluster as it will be without some nodes: their pods wait again, and what was made for those pods is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from allotment.model.core import Namespace, Node, Pod, PodStatus
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from allotment.model.trees import Tree, read_value
+from allotment.model.workloads import PodGroup
+from allotment.tools.plan.consolidation.disruption import movable
+from allotment.tools.plan.consolidation.rescheduling import House
+
+_KINDS: dict[str, type[Object]] = {
+    kind.__name__: kind
+    for kind in (
+        DeviceClass, DeviceTaintRule, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodGroup,
+        ResourceClaim, ResourceClaimTemplate, ResourceSlice, StorageClass,
+    )
+}  # fmt: skip
+
+
+def without(
+    objects: Iterable[Tree], removed: Collection[str], house: House, left_out: Collection[ObjectKey] = ()
+) -> Iterator[Object]:
+    """The objects as values, for planning. ``left_out``: pods that wait in vain, which are none of our business here.
+
+    Pods that end with their node are gone, those that need a place wait for one; claims made for them alone are gone
+    and will be made again, named ones that nobody else uses are free again.
+    """
+    moved = {one.resident.uid for node in removed for one in movable(house, node)}
+    gone = {one.resident.uid for node in removed for one in house.on.get(node, ())} - moved
+    held = {key for one in house.lodgers.values() if one.resident.uid in moved | gone for key in one.held}
+    for tree in objects:
+        kind = _KINDS.get(str(tree.get("kind", "")))
+        if kind is None:
+            continue
+        metadata = tree["metadata"]
+        key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        value = read_value(tree, kind)
+        if isinstance(value, Node) and key.name in removed:
+            continue
+        if isinstance(value, ResourceSlice) and value.spec.node_name in removed:
+            continue
+        if isinstance(value, Pod):
+            uid = value.metadata.uid or f"pod:{key}"
+            if uid in gone or key in left_out:
+                continue
+            if uid in moved:
+                value = replace(value, spec=replace(value.spec, node_name=""), status=PodStatus(phase="Pending"))
+        elif isinstance(value, ResourceClaim):
+            if key in held:
+                continue
+            if value.status.reserved_for:
+                users = tuple(user for user in value.status.reserved_for if user.uid not in moved | gone)
+                if not users:
+                    value = replace(value, status=ResourceClaimStatus())
+                elif len(users) < len(value.status.reserved_for):
+                    value = replace(value, status=replace(value.status, reserved_for=users))
+        yield value

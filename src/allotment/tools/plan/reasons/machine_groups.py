@@ -1,0 +1,60 @@
+"""Machines of a plan that are alike: bought at the same terms, for the same.
+
+A plan of a hundred machines has a dozen sorts of them; a screen has a line for each sort, and a picture a bar.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from allotment.tools.plan.reasons.machine_layout import Anatomy, anatomy
+from allotment.tools.plan.report import PlannedMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Machines of one sort, and the inside of the first."""
+
+    machines: tuple[PlannedMachine, ...]
+    inside: Anatomy
+
+    @property
+    def first(self) -> PlannedMachine:
+        """The one that stands for all."""
+        return self.machines[0]
+
+    @property
+    def total(self) -> Decimal:
+        """USD per hour of all of them."""
+        return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
+
+
+def alike(machines: Iterable[PlannedMachine]) -> tuple[Alike, ...]:
+    """The sorts of machines, the dearest together first; of equal cost in the plan's order."""
+    sorts: dict[Hashable, list[PlannedMachine]] = {}
+    insides: dict[Hashable, Anatomy] = {}
+    for machine in machines:
+        inside = anatomy(machine)
+        key = _key(machine, inside)
+        insides.setdefault(key, inside)
+        sorts.setdefault(key, []).append(machine)
+    found = [Alike(tuple(same), insides[key]) for key, same in sorts.items()]
+    return tuple(sorted(found, key=lambda one: -one.total))
+
+
+def _key(machine: PlannedMachine, inside: Anatomy) -> Hashable:
+    """What machines of one sort have in common: terms, workloads, and how much of how many GPUs is given to whom.
+
+    Which of its GPUs it is does not tell machines apart.
+    """
+    gpus = Counter(
+        tuple((part.size, part.kind, part.owner, len(part.pods)) for part in gpu.parts) for gpu in inside.gpus
+    )
+    seats = Counter((seat.owner, seat.cpu_milli, seat.memory) for seat in machine.seats)
+    return (
+        machine.instance, machine.form, machine.zone, machine.capacity_type, machine.usd_per_hour, machine.cpu_milli,
+        machine.memory, frozenset(gpus.items()), frozenset(seats.items()),
+    )  # fmt: skip

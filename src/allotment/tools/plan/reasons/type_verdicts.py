@@ -1,0 +1,316 @@
+"""For each group of equal pods every type of the catalogue: that it serves, or the first thing in its way.
+
+First come limits, then room for the pods, then what the pods say of nodes, then devices: the engine is asked once for
+each form of hardware, not for each type. Two types in a catalogue of hundreds are worth reading about: the one that is
+taken, and the one that nearly was. So misses are ordered by how near they come, and one that nothing but a limit
+forbids is the nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from allotment.engine.cluster.node_selection import NodeFacts
+from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.fleet.catalog.labels import labels_of
+from allotment.fleet.catalog.templates import hardware_of
+from allotment.model.features import Features
+from allotment.model.quantity import Quantity
+from allotment.model.resource import ResourceSlice
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.offerings.offers import capacities, forbidden, offers_of
+from allotment.tools.plan.offerings.templates import UNDECIDED
+from allotment.tools.plan.pending_pods.demand import Demand
+from allotment.tools.plan.pending_pods.grouping import Item, Kind, kinds_of
+from allotment.tools.plan.reasons.borderlines import is_borderline, thresholds, told_otherwise
+from allotment.tools.plan.reasons.capacity import Needed, against_room, most_by_room, needed
+from allotment.tools.plan.reasons.node_requirements import against_node
+from allotment.tools.plan.reasons.refusal_text import AMOUNT, CLASS, LIMIT, NOTHING, OTHER, Phrase, phrase
+from allotment.tools.plan.reasons.template_nodes import Asked, Showroom
+from allotment.tools.plan.report import Choice, TypeVerdict
+
+#: Groups of pods for which verdicts are given, those of most pods first.
+GROUPS: Final = 24
+#: So many items on one machine are counted.
+_MOST: Final = 64
+#: What no template knows before it runs, whatever the hardware.
+_RUNTIME: Final = frozenset(("uuid", "parentUUID", "pciBusID", "pcieRoot"))
+
+
+class _Physical(NamedTuple):
+    """What a form of hardware is for claims: it holds them so often, or why not."""
+
+    holds: int
+    mode: str = ""
+    why: Phrase | None = None
+
+
+#: A refusal that nobody reads.
+_UNTOLD: Final = Phrase("devices", "", OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One kind of item: what it needs of a node, and the claims of its pods in order."""
+
+    kind: Kind
+    item: Item
+    need: Needed
+    asked: Asked
+    memory: tuple[Quantity, ...]
+    """Amounts of memory that the claims compare a GPU's with."""
+
+
+def choices(
+    demand: Demand, catalog: Sequence[InstanceType], limits: Limits, features: Features, most: int = GROUPS
+) -> tuple[Choice, ...]:
+    """Verdicts for the ``most`` groups of most pods, in the order in which their pods wait."""
+    return choices_of(kinds_of(demand), demand, catalog, limits, most)
+
+
+def choices_of(
+    kinds: Iterable[Kind], demand: Demand, catalog: Sequence[InstanceType], limits: Limits, most: int = GROUPS
+) -> tuple[Choice, ...]:
+    """The same for kinds of items that were made already. Pods whose claims are allocated cannot use new machines."""
+    open_ = [kind for kind in kinds if not any(pod.claims.before for pod in kind.model.pods)]
+    chosen = sorted(open_, key=lambda kind: -len(kind.items))[:most]
+    judge = Judge(demand, catalog)
+    return tuple(judge.choice(kind, limits) for kind in sorted(chosen, key=lambda kind: kind.number))
+
+
+class Serving(NamedTuple):
+    """A type that serves a group by itself, its GPUs in a mode, and what all of the group then costs."""
+
+    instance: InstanceType
+    mode: str
+    cost: Decimal
+
+
+class Judge:
+    """Asks the types of a catalogue about one group of pods after the other."""
+
+    def __init__(self, demand: Demand, catalog: Sequence[InstanceType]) -> None:
+        self._demand = demand
+        self._catalog = catalog
+        self._showroom = Showroom(demand, catalog)
+
+    def choice(self, kind: Kind, limits: Limits) -> Choice:
+        """The verdict of every type, ordered."""
+        group = self._group(kind, limits)
+        physical: dict[str, _Physical] = {}
+        ranked = [_verdict(group, one, self._demand, limits, self._showroom, physical) for one in self._catalog]
+        ranked.sort(key=lambda pair: (bool(pair[0].code), pair[1]))
+        owners = {pod.owner for one in kind.items for pod in one.pods}
+        return Choice(
+            pods=tuple(pod.key for one in kind.items for pod in one.pods),
+            owner=next(iter(owners)) if len(owners) == 1 else "",
+            verdicts=tuple(verdict for verdict, _ in ranked),
+        )
+
+    def serving(self, kind: Kind, limits: Limits, below: Decimal) -> list[Serving]:
+        """The types that serve a group by themselves for less than ``below``, the cheapest first."""
+        return sorted(self._serving(kind, limits, below), key=lambda one: one.cost)
+
+    def cheapest(self, kind: Kind, limits: Limits, below: Decimal | None = None) -> Decimal | None:
+        """What a group costs by itself on its cheapest type; None if nothing serves it for less than ``below``."""
+        costs = [one.cost for one in self._serving(kind, limits, below, falling=True)]
+        return min(costs, default=None)
+
+    def _serving(
+        self, kind: Kind, limits: Limits, below: Decimal | None, *, falling: bool = False
+    ) -> Iterator[Serving]:  # fmt: skip
+        """By price, the least that a group costs on a type. ``falling``: only what is cheaper than all before."""
+        group = self._group(kind, limits)
+        physical: dict[str, _Physical] = {}
+        priced = [(price, one) for one in self._catalog if (price := _price(one, limits)) is not None]
+        for price, instance in sorted(priced, key=lambda pair: pair[0]):
+            if below is not None and price >= below:
+                return
+            if _against_limits(instance, limits, price) is not None:
+                continue
+            if _against_size(group, instance, self._demand, limits) is not None:
+                continue
+            holds, mode, lack = _devices(group, instance, self._showroom, physical, reasons=False)
+            cost = price * -(-len(kind.items) // max(holds, 1))
+            if lack is None and (below is None or cost < below):
+                yield Serving(instance, mode, cost)
+                below = cost if falling else below
+
+    def slices(self, instance: InstanceType, mode: str) -> tuple[ResourceSlice, ...]:
+        """What a machine of the type will publish."""
+        made = self._showroom.template(instance, mode)
+        return made.slices if made is not None else ()
+
+    def _group(self, kind: Kind, limits: Limits) -> _Group:
+        item = kind.model
+        asked = [claims for claims in _claims(item, self._demand) if claims]
+        self._showroom.ask(asked, limits)
+        memory = thresholds(self._showroom.expressions(), self._demand.features)
+        return _Group(kind, item, needed(item, self._demand), asked, memory)
+
+
+def _claims(item: Item, demand: Demand) -> Asked:
+    """The claims of each pod when it is placed on a new machine, where no device plugin is."""
+    found = []
+    for pod, own in item.first_uses():
+        extra = pod.extended(pod.by_devices, demand)
+        found.append((*own, extra) if extra is not None else own)
+    return found
+
+
+def _verdict(
+    group: _Group, instance: InstanceType, demand: Demand, limits: Limits, showroom: Showroom,
+    physical: dict[str, _Physical],
+) -> tuple[TypeVerdict, tuple[float, ...]]:  # fmt: skip
+    """The verdict of a type, and where it stands among those of its sort."""
+    price = _price(instance, limits)
+    limit = _against_limits(instance, limits, price)
+    size = _against_size(group, instance, demand, limits)
+    holds, mode, lack = _devices(group, instance, showroom, physical)
+    why, far = _first(size, lack), _how_far(size, lack)
+    by_memory = why is None or (why is lack and lack.rank == AMOUNT)
+    unsure = by_memory and is_borderline(instance, group.memory)
+    other = told_otherwise(instance, group.memory) if by_memory else ""
+    told = limit or why
+    if told is None:
+        count = -(-len(group.kind.items) // holds)
+        cost = float(price * count) if price is not None else float("inf")
+        return _serves(instance, price, holds * len(group.item.pods), mode, other, unsure), (cost, *_by_price(price))
+    text = f"{told.text} ({other})" if other and told is why else told.text
+    verdict = TypeVerdict(
+        instance=instance.key, code=told.code, text=text, per_hour=price, borderline=unsure and told is why
+    )
+    # A type that is forbidden, or too small, and would not serve anyhow is as far away as the worst that it lacks.
+    rank = max(float(told.rank), far[0]) if told is limit else far[0]
+    return verdict, (rank, far[1], *_by_price(price))
+
+
+def _how_far(size: Phrase | None, lack: Phrase | None) -> tuple[float, float]:
+    """The worst that a type lacks, and by how much all of that sort."""
+    lacking = [one for one in (size, lack) if one is not None]
+    worst = max((one.rank for one in lacking), default=LIMIT)
+    return float(worst), sum(one.distance for one in lacking if one.rank == worst)
+
+
+def _first(size: Phrase | None, lack: Phrase | None) -> Phrase | None:
+    """What to tell of a type that lacks room and devices: room, unless its devices are of no use at all."""
+    if size is None or (lack is not None and lack.rank >= OTHER):
+        return lack or size
+    return size
+
+
+def _serves(
+    instance: InstanceType, price: Decimal | None, holds: int, mode: str, other: str, unsure: bool
+) -> TypeVerdict:
+    return TypeVerdict(
+        instance=instance.key, code="", text=f"serves ({other})" if other else "", per_hour=price, holds=holds,
+        mode=mode, borderline=unsure,
+    )  # fmt: skip
+
+
+def _by_price(price: Decimal | None) -> tuple[float, float]:
+    """Known prices first, then the lower ones."""
+    return (float(price is None), float(price or 0))
+
+
+def _price(instance: InstanceType, limits: Limits) -> Decimal | None:
+    """Of the cheapest capacity type that the policy allows."""
+    prices = [price for one in capacities(limits) if (price := instance.price(one)) is not None]
+    return min(prices, default=None)
+
+
+def _against_limits(instance: InstanceType, limits: Limits, price: Decimal | None) -> Phrase | None:
+    """What keeps a type from being bought at all."""
+    words = forbidden(instance, limits)
+    if words:
+        return Phrase("limits", words, LIMIT)
+    if instance.unusable and instance.prices:
+        return Phrase("unusable", instance.unusable, NOTHING)
+    if price is None:
+        which = f"its {limits.capacity} price" if limits.capacity != "cheapest" and instance.prices else "its price"
+        return Phrase("price-unknown", f"{which} is not known", LIMIT)
+    if instance.unusable:
+        return Phrase("unusable", instance.unusable, NOTHING)
+    if not offers_of(instance, limits, each_zone=True, each_capacity=True):
+        return Phrase("out-of-stock", "it was out of stock just now", LIMIT)
+    if limits.budget is not None and price > limits.budget:
+        return Phrase("limits", f"{price} USD/h, the budget is {limits.budget}", LIMIT)
+    return None
+
+
+def _against_size(group: _Group, instance: InstanceType, demand: Demand, limits: Limits) -> Phrase | None:
+    """Room for the pods, and what they say of nodes."""
+    if instance.room is None:
+        return Phrase("unusable", instance.unusable or "its size is not known", NOTHING)
+    return against_room(group.need, instance, instance.room) or against_node(
+        group.item, _places(instance, demand, limits), instance.taints
+    )
+
+
+def _places(instance: InstanceType, demand: Demand, limits: Limits) -> list[NodeFacts]:
+    """A node of the type in each zone and of each capacity type that may be bought."""
+    machine = hardware_of(instance) if instance.hardware else None
+    zones = [zone for zone in instance.zones if not limits.zones or zone in limits.zones]
+    return [
+        NodeFacts("new", labels_of(instance, machine, "new", zone, capacity))
+        for zone in zones or [""]
+        for capacity in capacities(limits)
+    ]
+
+
+def _devices(
+    group: _Group, instance: InstanceType, showroom: Showroom, physical: dict[str, _Physical],
+    reasons: bool = True,
+) -> _Physical:  # fmt: skip
+    """What its GPUs are for the claims; types with equal GPUs are asked about once, as if there were room enough."""
+    most = max(most_by_room(group.need, instance, instance.room), 1) if instance.room is not None else 1
+    if not group.asked:
+        return _Physical(min(most, len(group.kind.items)))
+    if not instance.hardware:
+        text = instance.unusable or "it has no GPU"
+        return _Physical(0, "", Phrase("driver-missing", text, NOTHING, 1.0))
+    found = physical.get(instance.hardware)
+    if found is None:
+        items = min(len(group.kind.items), _MOST)
+        found = physical[instance.hardware] = _asked_of(instance, items, showroom, reasons)
+    return found._replace(holds=min(found.holds, most))
+
+
+def _asked_of(instance: InstanceType, most: int, showroom: Showroom, reasons: bool) -> _Physical:
+    """The first mode in which the claims fit, or the reason of the one that comes nearest."""
+    modes = showroom.modes(instance)
+    found: list[Phrase] = []
+    for mode in modes:
+        if showroom.suits_none(instance, mode):
+            found.append(phrase(showroom.why_not(instance, mode), instance, _RUNTIME) if reasons else _UNTOLD)
+            continue
+        made = showroom.template(instance, mode)
+        if made is None:
+            continue
+        unknown = showroom.unknowable(instance, mode, made)
+        if unknown:
+            return _Physical(0, "", Phrase("run-time-only", unknown, OTHER))
+        fits = showroom.fits(instance, mode, most)
+        if fits is not None:
+            return _Physical(fits.times, fits.mode)
+        if not reasons:
+            found.append(_UNTOLD)
+            continue
+        unmatched = showroom.unmatched(instance, mode, made)
+        if unmatched:
+            found.append(Phrase("run-time-only", f"which GPUs share {unmatched} is known only once it runs", OTHER))
+        else:
+            found.append(phrase(showroom.why_not(instance, mode), instance, made.runtime_only))
+    model = instance.accelerator
+    if reasons and model is not None and model.mig is not None and found[0].rank == CLASS and UNDECIDED not in modes:
+        if not showroom.suits_none(instance, UNDECIDED) and showroom.fits(instance, UNDECIDED, 1) is not None:
+            found.append(
+                Phrase("limits", f"its GPUs would have to be in mode {UNDECIDED}, which is not allowed", LIMIT)
+            )
+        else:
+            # The claims are for pieces, and no piece of this GPU is such a one: that it is not cut is not the reason.
+            found = [phrase(showroom.why_not(instance, UNDECIDED), instance, _RUNTIME)]
+    return _Physical(0, "", min(found, key=lambda one: (one.rank, one.distance)))

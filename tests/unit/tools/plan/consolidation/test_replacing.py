@@ -1,0 +1,240 @@
+"""Consolidation by replacing: m nodes give way to n cheaper ones, and whatever is proposed holds together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.fleet.catalog import catalog
+from allotment.fleet.catalog.instance_type import InstanceType, Template
+from allotment.model.core import Node, Pod
+from allotment.model.features import Features
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import ResourceSlice
+from allotment.model.trees import read_value, to_tree
+from allotment.tools.plan.consolidation.disruption import Budget, Guards, Policy, allowed, movable
+from allotment.tools.plan.consolidation.movable_pods import Lodger
+from allotment.tools.plan.consolidation.rescheduling import House, Place
+from allotment.tools.plan.consolidation.search import Consolidation, Owned, Replacing, consolidate
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.report import Plan, PlannedMachine, Unserved
+from tests.unit.tools.plan.running import FEATURES, NoRoom, Running, anti_affinity, ever, names, request, spread
+
+ANY = Policy(budgets=(Budget(nodes="100%"),))
+#: Of whatever type: only the node and the slices are looked at.
+ANYTHING = catalog()[0]
+#: What may be bought: hardware and price.
+SHOP = {"one": ("1xt4", "0.5"), "four": ("4xt4", "1.8"), "pieces": ("1xa100-40gb/static-mig=1g.5gb:7", "3")}
+
+
+def planner(*kinds: str) -> Callable[..., Plan]:
+    """One that buys machines of these kinds, in turn, until there is one for each pod that waits; it checks nothing."""
+
+    def plan(
+        values: Iterable[Object], types: Sequence[InstanceType], limits: Limits, features: Features, *,
+        keep_going: Callable[[], bool],
+    ) -> Plan:  # fmt: skip
+        pods = [value for value in values if isinstance(value, Pod) and not value.spec.node_name]
+        machines = []
+        for number, kind in enumerate(kinds):
+            form, price = SHOP[kind]
+            machines.append(
+                PlannedMachine(
+                    node=f"new-{number}", instance=f"shop/{kind}", form=form, zone="a", capacity_type="on-demand",
+                    usd_per_hour=Decimal(price),
+                )
+            )  # fmt: skip
+        if not machines:
+            key = ObjectKey("default", pods[0].metadata.name)
+            return Plan(unserved=(Unserved(pod=key, owner="", code="never", text="nothing is sold"),))
+        return Plan(machines=tuple(machines), total=sum((one.usd_per_hour for one in machines), Decimal(0)))
+
+    return plan
+
+
+def built(machine: PlannedMachine, /) -> Template:
+    """What the shop sends."""
+    shop = Running()
+    node = shop.node(machine.node, machine.form, cpu="8", zone=machine.zone)
+    slices = tuple(read_value(tree, ResourceSlice) for tree in shop.objects if tree["kind"] == "ResourceSlice")
+    return Template(ANYTHING, machine.form, read_value(node, Node), slices, frozenset())
+
+
+def asked(
+    cluster: Running, prices: dict[str, str], *kinds: str, policy: Policy = ANY, steps: int = 10_000
+) -> Consolidation:
+    """What could go of these nodes, where these kinds would be bought."""
+    ours = [Owned(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node, price in prices.items()]
+    replacing = Replacing(planner(*kinds), (), Limits(), built)
+    return consolidate(
+        cluster.objects, ours, policy, FEATURES, keep_going=ever(steps), replacing=replacing if kinds else None
+    )
+
+
+def cluster_of_gpus(**nodes: str) -> Running:
+    """Nodes by hardware, each with one pod on one GPU."""
+    cluster = Running()
+    gpu = cluster.template("gpu")
+    for name, hardware in nodes.items():
+        cluster.node(name, hardware)
+        cluster.pod(f"on-{name}", name, template=gpu)
+    return cluster
+
+
+def test_one_large_node_gives_way_to_a_small_one() -> None:
+    found = asked(cluster_of_gpus(big="8xt4"), {"big": "4"}, "one")
+    assert names(found.remove) == ["big"]
+    assert [machine.instance for machine in found.add] == ["shop/one"]
+    assert [(move.pod.name, move.target) for move in found.moves] == [("on-big", "new-0")]
+    assert found.saves == Decimal("3.5")
+    assert found.remove[0].reason == "Underutilized"
+
+
+def test_one_node_gives_way_to_many() -> None:
+    cluster = cluster_of_gpus(big="8xt4")
+    cluster.pod("second", "big", template=next(t for t in cluster.objects if t["kind"] == "ResourceClaimTemplate"))
+    found = asked(cluster, {"big": "4"}, "one", "one")
+    assert names(found.remove) == ["big"]
+    assert {move.target for move in found.moves} == {"new-0", "new-1"}
+    assert found.saves == Decimal(3)
+
+
+def test_many_give_way_to_one() -> None:
+    nodes = dict.fromkeys(("a", "b", "c"), "1xt4")
+    found = asked(cluster_of_gpus(**nodes), dict.fromkeys(nodes, "1"), "four")
+    assert names(found.remove) == ["a", "b", "c"]
+    assert {move.target for move in found.moves} == {"new-0"}
+    assert found.saves == Decimal("1.2")
+
+
+def test_a_plan_that_does_not_hold_is_not_believed() -> None:
+    found = asked(cluster_of_gpus(a="1xa100-40gb"), {"a": "9"}, "pieces")
+    assert found.remove == ()
+    assert "cannot allocate all claims" in found.stays[0].text
+
+
+def test_what_hardly_costs_less_is_not_worth_it() -> None:
+    found = asked(cluster_of_gpus(a="2xt4"), {"a": "0.55"}, "one")
+    assert found.remove == ()
+    assert "would cost 0.5 USD/h" in found.stays[0].text
+
+
+def test_a_machine_that_nobody_needs_is_not_bought() -> None:
+    found = asked(cluster_of_gpus(a="2xt4"), {"a": "9"}, "one", "one", "four")
+    assert len(found.add) == 1
+
+
+# --- whatever the cluster ----------------------------------------------------------------------------------------
+
+HARDWARE = ("", "1xt4", "2xt4", "1xa100-40gb/static-mig=1g.5gb:3", "1xl4/consumable-shares=memory")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Running, dict[str, str]]:
+    """Some nodes with pods on them, as many as there is room for."""
+    cluster = Running()
+    templates = [
+        None,
+        cluster.template("gpu"),
+        cluster.template("piece", request(class_name="mig.nvidia.com")),
+        cluster.template("share", request(capacity={"requests": {"memory": "4Gi"}})),
+    ]
+    count = draw(st.integers(2, 5))
+    prices = {}
+    for number in range(count):
+        name = f"n{number}"
+        cluster.node(name, draw(st.sampled_from(HARDWARE)), cpu="4", zone=draw(st.sampled_from("ab")))
+        prices[name] = draw(st.sampled_from(["0.1", "1", "4"]))
+    used: dict[str, int] = {}
+    cluster.claim("shared")
+    social: dict[str, dict[str, Any]] = {
+        "apart": {"affinity": anti_affinity({"app": "apart"})},
+        "even": {"topologySpreadConstraints": spread({"app": "even"})},
+        "any": {},
+    }
+    for number in range(draw(st.integers(0, 7))):
+        node = f"n{draw(st.integers(0, count - 1))}"
+        cpu = draw(st.sampled_from([500, 1000, 2000]))
+        if used.get(node, 0) + cpu > 4000:
+            continue
+        app = draw(st.sampled_from(sorted(social)))
+        before = len(cluster.objects)
+        try:
+            cluster.pod(
+                f"p{number}",
+                node,
+                template=draw(st.sampled_from(templates)),
+                claim=draw(st.sampled_from(["", "", "", "shared"])),
+                cpu=f"{cpu}m",
+                owner=draw(st.sampled_from(["ReplicaSet"] * 5 + ["DaemonSet", ""])),
+                labels={"app": app},
+                **social[app],
+            )
+            used[node] = used.get(node, 0) + cpu
+        except NoRoom:
+            del cluster.objects[before:]
+    if draw(st.booleans()):
+        cluster.budget("pdb", {"app": "any"}, maxUnavailable=draw(st.integers(0, 2)))
+    return cluster, prices
+
+
+@given(clusters(), st.sampled_from(["100%", "50%", "1"]), st.sampled_from([(), ("one",), ("four",), ("one", "pieces")]))
+def test_every_pod_has_a_place_afterwards(
+    made: tuple[Running, dict[str, str]], nodes: str, kinds: tuple[str, ...]
+) -> None:
+    cluster, prices = made
+    policy = Policy(budgets=(Budget(nodes=nodes),))
+    found = asked(cluster, prices, *kinds, policy=policy, steps=200)
+    removed = names(found.remove)
+    # Every node of ours is told of once.
+    assert sorted(removed + names(found.stays)) == sorted(prices)
+    assert len(removed) <= allowed(policy, "Underutilized", len(prices), 0)
+    # It costs less, by what is said.
+    spent = sum((machine.usd_per_hour for machine in found.add), Decimal(0))
+    assert found.saves == sum((Decimal(prices[node]) for node in removed), Decimal(0)) - spent
+    assert found.saves > 0 or not removed
+    # Exactly the pods that must go are moved, to nodes that stay or come.
+    house = House(cluster.objects, FEATURES)
+    leaving = [one for node in removed for one in movable(house, node)]
+    assert sorted(move.pod for move in found.moves) == sorted(one.key for one in leaving)
+    guards = Guards([t for t in cluster.objects if t["kind"] == "PodDisruptionBudget"], house.lodgers.values())
+    gone: list[Lodger] = []
+    for node in removed:
+        assert guards.objection(gone, movable(house, node)) == ""
+        gone += movable(house, node)
+    there = (prices.keys() - set(removed)) | {machine.node for machine in found.add}
+    assert {move.target for move in found.moves} <= there
+    # Played afresh in another cluster without the nodes that go, every pod gets its place and no device is given twice.
+    _played(cluster, removed, found)
+
+
+def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> None:
+    gone = set(removed)
+    fresh = House(cluster.objects, FEATURES)
+    for machine in found.add:
+        template = built(machine)
+        fresh.build(to_tree(template.node, "v1", "Node"), template.slices)
+    for node in removed:
+        fresh.cordon(node)
+    leaving = [one for node in removed for one in movable(fresh, node)]
+    for one in leaving:
+        fresh.evict(one)
+    only = fresh.inventory.places_of(node for node in fresh.nodes if node not in gone)
+    targets = {move.pod: move for move in found.moves}
+    whole: Counter[tuple[str, str]] = Counter()
+    for one in sorted(leaving, key=lambda lodger: lodger.order):
+        place = fresh.place(one, only)
+        assert isinstance(place, Place), place
+        assert place.node == targets[one.key].target
+    for claim in fresh.claims.values():
+        for result in claim.allocation.devices.results if claim.allocation is not None else ():
+            if not result.consumed_capacity:
+                whole[result.pool, result.device] += 1
+    assert all(count == 1 for count in whole.values())
+    for left in fresh.machines:
+        assert left.name in gone or all(amount >= 0 for amount in left.free.values())

@@ -1,0 +1,306 @@
+"""Consolidation by hand-made cases: what goes, what stays and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from allotment.tools.plan.consolidation.disruption import Budget, Policy
+from allotment.tools.plan.consolidation.search import Consolidation, Owned, consolidate
+from tests.unit.tools.plan.running import FEATURES, Running, anti_affinity, ever, names, request, spread
+
+ANY = Policy(budgets=(Budget(nodes="100%"),))
+
+
+def asked(cluster: Running, *nodes: str, price: str = "1", policy: Policy = ANY, **more: Any) -> Consolidation:
+    """What could go of these nodes."""
+    ours = [Owned(node=node, instance="aws/any", usd_per_hour=Decimal(price)) for node in nodes]
+    return consolidate(cluster.objects, ours, policy, FEATURES, keep_going=ever(), **more)
+
+
+def why(found: Consolidation, node: str) -> str:
+    """The code of the reason for which a node stays."""
+    return next(stays.code for stays in found.stays if stays.node == node)
+
+
+@pytest.fixture
+def cluster() -> Running:
+    return Running()
+
+
+def test_a_node_with_nothing_but_daemons_goes(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.pod("daemon", "a", owner="DaemonSet")
+    found = asked(cluster, "a")
+    assert [(one.node, one.reason) for one in found.remove] == [("a", "Empty")]
+    assert found.saves == Decimal(1)
+    assert found.moves == ()
+
+
+def test_a_pod_moves_to_where_its_claim_gets_a_device(cluster: Running) -> None:
+    gpu = cluster.template("gpu")
+    for name in ("a", "b", "c"):
+        cluster.node(name, "1xt4" if name != "c" else "")
+    cluster.pod("worker", "a", template=gpu)
+    found = asked(cluster, "a")
+    assert names(found.remove) == ["a"]
+    (move,) = found.moves
+    assert (move.pod.name, move.source, move.target) == ("worker", "a", "b")
+    assert [device.pool for claim in move.claims for device in claim.devices] == ["b"]
+
+
+def test_a_node_whose_pod_has_no_device_elsewhere_stays(cluster: Running) -> None:
+    gpu = cluster.template("gpu")
+    cluster.node("a", "1xt4")
+    cluster.node("b", "1xt4")
+    cluster.pod("worker", "a", template=gpu)
+    cluster.pod("other", "b", template=gpu)
+    found = asked(cluster, "a", "b")
+    assert found.remove == ()
+    assert why(found, "a") == why(found, "b") == "no-place"
+    assert "cannot allocate all claims" in found.stays[0].text
+
+
+def test_two_half_empty_nodes_do_not_both_go(cluster: Running) -> None:
+    for name in ("a", "b"):
+        cluster.node(name, cpu="4")
+        cluster.pod(f"on-{name}", name, cpu="2")
+    found = asked(cluster, "a", "b")
+    assert len(found.remove) == 1
+    assert found.moves[0].target not in names(found.remove)
+
+
+def test_of_three_nodes_two_go_where_all_fits_on_one(cluster: Running) -> None:
+    for name in ("a", "b", "c"):
+        cluster.node(name, cpu="4")
+        cluster.pod(f"on-{name}", name, cpu="1")
+    found = asked(cluster, "a", "b", "c")
+    assert len(found.remove) == 2
+    assert {move.target for move in found.moves} == {"a", "b", "c"} - set(names(found.remove))
+
+
+def test_partitions_of_mig_are_places_too(cluster: Running) -> None:
+    piece = cluster.template("piece", request(class_name="mig.nvidia.com"))
+    for name in ("a", "b"):
+        cluster.node(name, "1xa100-40gb/static-mig=1g.5gb:2")
+        cluster.pod(f"on-{name}", name, template=piece)
+    found = asked(cluster, "a", "b")
+    assert len(found.remove) == 1
+    (move,) = found.moves
+    (device,) = [device for claim in move.claims for device in claim.devices]
+    assert device.pool == move.target
+    cluster.pod("third", "b", template=piece)
+    cluster.pod("fourth", "a", template=piece)
+    assert asked(cluster, "a", "b").remove == ()
+
+
+def test_a_claim_of_several_pods_goes_with_all_of_them(cluster: Running) -> None:
+    cluster.claim("shared")
+    cluster.node("a", "1xt4")
+    cluster.node("b", "1xt4")
+    cluster.pod("one", "a", claim="shared")
+    cluster.pod("two", "a", claim="shared")
+    found = asked(cluster, "a")
+    assert [move.target for move in found.moves] == ["b", "b"]
+    assert {device.pool for move in found.moves for claim in move.claims for device in claim.devices} == {"b"}
+
+
+def test_a_claim_that_somebody_else_holds_pins_its_node(cluster: Running) -> None:
+    cluster.claim("shared")
+    cluster.node("a", "1xt4")
+    cluster.node("b", "1xt4")
+    cluster.pod("one", "a", claim="shared")
+    claim = next(tree for tree in cluster.objects if tree["metadata"]["name"] == "shared")
+    claim["status"]["reservedFor"].append({"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "train"})
+    found = asked(cluster, "a")
+    assert found.remove == ()
+    assert why(found, "a") == "claim-in-use"
+
+
+def test_pods_that_must_be_apart_keep_their_nodes(cluster: Running) -> None:
+    for name in ("a", "b"):
+        cluster.node(name)
+        cluster.pod(f"on-{name}", name, labels={"app": "db"}, affinity=anti_affinity({"app": "db"}))
+    found = asked(cluster, "a", "b")
+    assert found.remove == ()
+    assert "anti-affinity" in found.stays[0].text
+
+
+def test_spread_over_zones_is_kept(cluster: Running) -> None:
+    for number, zone in enumerate("aabb"):
+        cluster.node(f"n{number}", zone=zone)
+    rules = spread({"app": "web"}, "topology.kubernetes.io/zone")
+    for node in ("n0", "n2"):
+        cluster.pod(f"on-{node}", node, labels={"app": "web"}, topologySpreadConstraints=rules)
+    found = asked(cluster, "n0")
+    assert [move.target for move in found.moves] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"owner": ""}, "bare-pod"),
+        ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "do-not-disrupt"),
+        ({"annotations": {"allotment.dev/do-not-disrupt": "true"}}, "do-not-disrupt"),
+        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, "do-not-disrupt"),
+        ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "none"}}]}, "not-known"),
+    ],
+)
+def test_pods_that_may_not_be_moved(cluster: Running, change: dict[str, Any], code: str) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.pod("one", "a", **change)
+    found = asked(cluster, "a")
+    assert found.remove == ()
+    assert why(found, "a") == code
+
+
+def test_what_may_be_allowed(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.pod("one", "a", owner="", volumes=[{"name": "scratch", "emptyDir": {}}])
+    found = asked(cluster, "a", policy=Policy(budgets=ANY.budgets, bare_pods=True))
+    assert found.moves[0].notes == ("what is in volume scratch is lost",)
+    found = asked(cluster, "a", policy=Policy(budgets=ANY.budgets, bare_pods=True, local_storage=False))
+    assert why(found, "a") == "local-storage"
+
+
+def test_a_node_says_itself_that_it_stays(cluster: Running) -> None:
+    cluster.node("a")["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "true"
+    cluster.node("b")["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    cluster.node("c")
+    found = asked(cluster, "a", "b", "c", kept={"c": "it came 10s ago"})
+    assert {stays.node: stays.code for stays in found.stays} == {
+        "a": "do-not-disrupt", "b": "not-ready", "c": "kept",
+    }  # fmt: skip
+
+
+def test_volumes_hold_pods_in_their_zone(cluster: Running) -> None:
+    for name, zone in (("a", "x"), ("b", "y"), ("c", "x")):
+        cluster.node(name, zone=zone)
+    expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["x"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    cluster.objects += [
+        {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": {"required": terms}}},
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {"volumeName": "pv"},
+        },
+    ]
+    cluster.pod("one", "a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert [move.target for move in asked(cluster, "a").moves] == ["c"]
+
+
+def test_a_disruption_budget_of_pods_is_kept(cluster: Running) -> None:
+    for name in ("a", "b", "c"):
+        cluster.node(name)
+        cluster.pod(f"on-{name}", name, labels={"app": "web"})
+    cluster.budget("web", {"app": "web"}, minAvailable=2)
+    found = asked(cluster, "a", "b", "c")
+    assert len(found.moves) == 1
+    assert {stays.code for stays in found.stays} == {"pdb"}
+
+
+def test_pods_of_one_node_may_go_one_after_the_other(cluster: Running) -> None:
+    for name in ("a", "b"):
+        cluster.node(name)
+    for name in ("one", "two"):
+        cluster.pod(name, "a", labels={"app": "web"})
+    budget = cluster.budget("web", {"app": "web"}, minAvailable=1)
+    assert [move.pod.name for move in asked(cluster, "a").moves] == ["one", "two"]
+    budget["spec"]["minAvailable"] = 2
+    assert why(asked(cluster, "a"), "a") == "pdb"
+
+
+def test_what_the_controller_says_of_a_budget_counts(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.pod("one", "a", labels={"app": "web"})
+    budget = cluster.budget("web", {"app": "web"}, minAvailable="0%")
+    assert len(asked(cluster, "a").remove) == 1
+    budget["status"] = {"observedGeneration": 1, "disruptionsAllowed": 0}
+    assert why(asked(cluster, "a"), "a") == "pdb"
+
+
+def test_a_pod_with_two_budgets_is_never_evicted(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.pod("one", "a", labels={"app": "web"})
+    for name in ("x", "y"):
+        cluster.budget(name, {"app": "web"}, minAvailable=0)
+    assert why(asked(cluster, "a"), "a") == "pdb"
+
+
+@pytest.mark.parametrize(
+    ("budgets", "gone"),
+    [
+        ((Budget(nodes="1"),), 1),
+        ((Budget(nodes="50%"),), 2),
+        ((Budget(nodes="34%"), Budget(nodes="0", reasons=("Underutilized",))), 2),
+        ((Budget(nodes="0"),), 0),
+        ((), 4),
+    ],
+)
+def test_how_many_nodes_at_once(cluster: Running, budgets: Sequence[Budget], gone: int) -> None:
+    for name in "abcd":
+        cluster.node(name)
+    found = asked(cluster, *"abcd", policy=Policy(budgets=tuple(budgets)))
+    assert len(found.remove) == gone
+    assert len(found.stays) == 4 - gone
+
+
+def test_a_pod_that_waits_takes_its_place_first(cluster: Running) -> None:
+    gpu = cluster.template("gpu")
+    cluster.node("a", "1xt4")
+    cluster.node("b", "1xt4")
+    cluster.pod("worker", "a", template=gpu)
+    cluster.pod("coming", template=gpu)
+    found = asked(cluster, "a", "b")
+    assert found.remove == ()
+    assert why(found, "b") == "pod-coming"
+
+
+def test_little_is_not_worth_a_move(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.node("c")
+    cluster.pod("one", "a")
+    found = asked(cluster, "a", "c", price="0.001")
+    assert names(found.remove) == ["c"]
+    assert why(found, "a") == "too-little"
+
+
+def test_a_price_that_is_not_known_counts_as_nothing(cluster: Running) -> None:
+    cluster.node("a")
+    found = consolidate(
+        cluster.objects, [Owned(node="a", instance="x/y", usd_per_hour=None)], ANY, FEATURES, keep_going=ever()
+    )
+    assert names(found.remove) == ["a"]
+    assert found.saves == 0
+    assert "a" in found.notes[0]
+
+
+def test_without_time_nothing_is_moved(cluster: Running) -> None:
+    cluster.node("a")
+    cluster.node("b")
+    cluster.pod("one", "a")
+    ours = [Owned(node="a", instance="x/y", usd_per_hour=Decimal(1))]
+    found = consolidate(cluster.objects, ours, ANY, FEATURES, keep_going=ever(0))
+    assert found.remove == ()
+    assert why(found, "a") == "time"
+
+
+def test_a_pod_that_another_one_that_waits_will_let_in_takes_its_place_first(cluster: Running) -> None:
+    """The first must be in the zone of the second, which has a node of its own there, without room for both."""
+    cluster.node("empty")
+    cluster.node("db", cpu="1")
+    near = {"podAffinity": anti_affinity({"app": "db"}, "topology.kubernetes.io/zone")["podAntiAffinity"]}
+    cluster.pod("web", affinity=near, priority=1)
+    cluster.pod("db", labels={"app": "db"}, nodeSelector={"kubernetes.io/hostname": "db"})
+    found = asked(cluster, "empty")
+    assert found.remove == ()
+    assert why(found, "empty") == "pod-coming"

@@ -1,0 +1,48 @@
+"""Nodes that whoever makes them taints, as a catalogue says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from allotment.fleet.catalog import merged, read_catalog
+from allotment.fleet.catalog.writing import written
+from allotment.model.core import Taint
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.reasons.type_verdicts import choices
+from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, machines, planned, pod, request
+
+GKE = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
+TAINTED = replace(instance("tainted", "t4", 1, "0.5"), taints=(GKE,))
+PLAIN = instance("plain", "t4", 1, "0.9")
+
+
+def test_pods_that_do_not_tolerate_a_taint_go_elsewhere() -> None:
+    values = [claim_template("any", request()), pod("a", template="any")]
+    assert machines(planned(values, (TAINTED, PLAIN))) == ["cloud/plain"]
+    (one,) = planned(values, (TAINTED,)).unserved
+    assert one.code == "never"
+    assert "nvidia.com/gpu" in one.text
+    (choice,) = choices(demand_of(values, FEATURES), (TAINTED, PLAIN), Limits(), FEATURES)
+    assert {one.instance: one.text for one in choice.verdicts} == {
+        "cloud/plain": "", "cloud/tainted": "taint nvidia.com/gpu=present is not tolerated",
+    }  # fmt: skip
+
+
+def test_pods_that_do_come_and_the_machine_is_made_with_it() -> None:
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    values = [claim_template("any", request()), pod("a", template="any", tolerations=tolerations)]
+    (machine,) = planned(values, (TAINTED, PLAIN)).machines
+    assert (machine.instance, machine.taints) == ("cloud/tainted", (GKE,))
+
+
+def test_a_catalogue_says_them() -> None:
+    text = "provider,instance_type,taints\ngcp,g2-standard-4,nvidia.com/gpu=present:NoSchedule example.com/x:NoExecute"
+    (one,), problems = read_catalog(text, "own.csv")
+    assert not problems
+    assert one.taints == (GKE, Taint(key="example.com/x", effect="NoExecute"))
+    assert read_catalog(written((one,)), "own.csv")[0][0].taints == one.taints
+    (over,) = merged((replace(one, taints=()),), (one,))
+    assert over.taints == one.taints
+    (problem,) = read_catalog(text.replace(":NoExecute", ":Never"), "own.csv")[1]
+    assert "taints: wanted key=value:Effect" in problem.message

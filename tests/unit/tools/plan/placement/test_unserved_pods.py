@@ -1,0 +1,266 @@
+"""Pods that no plan has, named one by one with the reason, while the rest is planned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from allotment.model.core import Pod
+from allotment.model.features import Features
+from allotment.model.resource import DeviceClass, ResourceSlice
+from allotment.model.trees import to_value
+from allotment.model.workloads import Job
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.report import Plan
+from tests.unit.tools.plan.demands import (
+    FEATURES,
+    MIG,
+    claim,
+    claim_template,
+    instance,
+    machines,
+    planned,
+    pod,
+    pods,
+    request,
+)
+
+T4 = instance("t4", "t4", 1, "0.5")
+T4X4 = instance("t4x4", "t4", 4, "1.5")
+A100 = instance("a100", "a100-40gb", 1, "2.0")
+CATALOG = (T4, T4X4, A100)
+UUID = 'device.attributes["gpu.nvidia.com"].uuid == "GPU-1"'
+BIG = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
+
+
+def codes(found: Plan) -> dict[str, str]:
+    return {one.pod.name: one.code for one in found.unserved}
+
+
+def test_what_cannot_be_tried_is_named_and_the_rest_is_planned() -> None:
+    values = [
+        claim_template("any", request()), claim_template("bad", request("device.nonsense ==")),
+        claim_template("unknown", request(of="gpus.nvidia.com")),
+        pod("fine", template="any"), pod("no-template", template="ayn"), pod("no-claim", claim="none"),
+        pod("bad-selector", template="bad"), pod("no-class", template="unknown"),
+        pod("gated", template="any", schedulingGates=[{"name": "example.com/wait"}]),
+    ]  # fmt: skip
+    found = planned(values, CATALOG)
+    assert machines(found) == ["cloud/t4"]
+    assert codes(found) == {
+        "no-template": "template-missing", "no-claim": "claim-missing", "bad-selector": "selector-invalid",
+        "no-class": "class-missing", "gated": "not-ready",
+    }  # fmt: skip
+    texts = {one.pod.name: one.text for one in found.unserved}
+    assert 'Did you mean "any"' in texts["no-template"]
+    assert texts["gated"] == "scheduling gate example.com/wait is not removed yet"
+
+
+def test_what_no_type_can_ever_serve() -> None:
+    found = planned([claim_template("big", request(BIG)), pod("a", template="big"), pod("b", cpu="99")], CATALOG)
+    assert codes(found) == {"a": "never", "b": "never"}
+    assert "cpu: 99 asked, 16 there" in found.unserved[1].text
+
+
+def test_what_only_limits_keep_away_is_not_impossible() -> None:
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+    values = [claim_template("slice", request(profile, of=MIG)), pod("a", template="slice")]
+    limited = planned(values, CATALOG, Limits(types=("cloud/t4*",)))
+    assert codes(limited) == {"a": "limits"}
+    assert limited.unserved[0].nearest == ("cloud/a100",)
+    assert "cloud/a100 (not among the types allowed)" in limited.unserved[0].text
+    unpriced = planned(values, (T4, instance("a100", "a100-40gb", 1, "")))
+    assert codes(unpriced) == {"a": "limits"}
+    assert "price not known" in unpriced.unserved[0].text
+    assert codes(planned(values, CATALOG, Limits(modes=("shared",)))) == {"a": "limits"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "served"),
+    [
+        (Limits(budget=Decimal("1.0")), 2),
+        (Limits(machines=1, without=("cloud/t4x4",)), 1),
+        (Limits(most=(("cloud/t4", 3),), without=("cloud/t4x4", "cloud/a100")), 3),
+        (Limits(), 5),
+    ],
+)
+def test_limits_leave_the_last_ones_without(limits: Limits, served: int) -> None:
+    found = planned([claim_template("any", request()), *pods(5, template="any")], CATALOG, limits)
+    assert sum(len(machine.seats) for machine in found.machines) == served
+    assert set(codes(found).values()) <= {"limits"}
+    assert len(found.unserved) == 5 - served
+    assert limits.budget is None or found.total <= limits.budget
+
+
+def test_what_is_out_of_stock_is_not_bought() -> None:
+    values = [claim_template("any", request()), pod("a", template="any")]
+    elsewhere = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "z1", "on-demand"),)))
+    assert (elsewhere.machines[0].instance, elsewhere.machines[0].zone) == ("cloud/t4", "z2")
+    other = planned(values, CATALOG, Limits(unavailable=(("cloud/t4", "", ""),)))
+    assert machines(other) == ["cloud/t4x4"]
+
+
+def test_what_is_known_only_when_the_machine_runs() -> None:
+    found = planned([claim_template("one", request(UUID)), pod("a", template="one"), pod("b")], CATALOG)
+    assert codes(found) == {"a": "run-time-only"}
+    assert "uuid" in found.unserved[0].text
+    assert found.machines
+
+
+def test_the_same_root_is_not_promised_where_nobody_measured_it() -> None:
+    near = {"matchAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
+    apart: dict[str, Any] = {"distinctAttribute": "resource.kubernetes.io/pcieRoot", "requests": []}
+    for constraint in (near, apart):
+        template = claim_template("two", request(count=2), constraints=[constraint])
+        assert codes(planned([template, pod("a", template="two")], CATALOG)) == {"a": "run-time-only"}
+        alone = claim_template("one", request(), constraints=[constraint])
+        assert machines(planned([alone, pod("a", template="one")], CATALOG)) == ["cloud/t4"]
+
+
+def test_pods_of_one_claim_that_no_machine_holds_together() -> None:
+    found = planned([claim("shared", request()), *pods(3, claim="shared", cpu="10")], CATALOG)
+    assert codes(found) == {"pod-1": "neighbours", "pod-2": "neighbours"}
+    assert "cpu: 30 asked" in found.unserved[0].text
+
+
+def test_workloads_stand_for_their_pods() -> None:
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    job = to_value(
+        {
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {"parallelism": 3, "completions": 3, "template": template},
+        },
+        Job,
+    )
+    waiting = demand_of([job], FEATURES).waiting
+    assert [str(one.key) for one in waiting] == ["ml/train-0", "ml/train-1", "ml/train-2"]
+    assert {one.owner for one in waiting} == {"Job ml/train"}
+
+
+def test_the_schedulers_order() -> None:
+    values = [pod("low"), pod("high", priority=10), pod("later")]
+    assert [one.key.name for one in demand_of(values, FEATURES).waiting] == ["high", "low", "later"]
+
+
+def near(app: str, key: str = "kubernetes.io/hostname", kind: str = "podAffinity") -> dict[str, object]:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_pods_that_keep_out_of_each_others_zone_go_to_as_many_clouds_as_it_takes() -> None:
+    catalog = (
+        instance("one-zone", "t4", 1, "0.5", zones=("x",)),
+        instance("other", "t4", 1, "0.9", provider="far", zones=("y1", "y2")),
+    )
+    apart: dict[str, Any] = {
+        "labels": {"app": "a"},
+        "affinity": near("a", "topology.kubernetes.io/zone", "podAntiAffinity"),
+    }
+    found = planned([claim_template("any", request()), *pods(4, template="any", **apart)], catalog)
+    assert sorted(machine.zone for machine in found.machines) == ["x", "y1", "y2"]
+    assert codes(found) == {"pod-3": "neighbours"}
+
+
+def test_a_zone_that_others_bring_in_counts_for_spread() -> None:
+    constraint = {
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }  # fmt: skip
+    profile = 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"'
+    catalog = (T4, instance("far", "a100-40gb", 1, "1.0", provider="far", zones=("y",)))
+    values = [
+        claim_template("any", request()), claim_template("slice", request(profile, of=MIG)),
+        pod("slice", template="slice"),
+        *pods(4, template="any", labels={"app": "a"}, topologySpreadConstraints=[constraint]),
+    ]  # fmt: skip
+    assert not planned(values, catalog).unserved
+
+
+def test_what_devices_that_all_nodes_share_leave_over_is_called_full() -> None:
+    shared = to_value(
+        {
+            "metadata": {"name": "net"},
+            "spec": {
+                "driver": "net.example.com", "allNodes": True, "devices": [{"name": "net-0"}],
+                "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+            },
+        },
+        ResourceSlice,
+    )  # fmt: skip
+    selector = {"cel": {"expression": 'device.driver == "net.example.com"'}}
+    net = to_value({"metadata": {"name": "net"}, "spec": {"selectors": [selector]}}, DeviceClass)
+    found = planned([shared, net, claim_template("net", request(of="net")), *pods(2, template="net")], CATALOG)
+    assert codes(found) == {"pod-1": "full"}
+
+
+def test_pods_of_workloads_that_are_not_there_yet_come_after_those_that_wait() -> None:
+    waits = to_value({"metadata": {"name": "old", "creationTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
+    demand = demand_of([pod("new"), structs.replace(pod("old"), metadata=waits.metadata)], Features(kube="1.36"))
+    assert [one.key.name for one in demand.waiting] == ["old", "new"]
+
+
+def test_what_pods_write_to_a_nodes_disk_has_room_there() -> None:
+    disk = "ephemeral-storage"
+    found = planned([*pods(2, cpu="1", requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], CATALOG)
+    assert machines(found) == ["cloud/t4", "cloud/t4"]  # of 17Gi each
+    assert codes(found) == {"big": "never"}
+    assert found.unserved[0].text == "no type has the room: on cloud/t4 ephemeral-storage: 18Gi asked, 17Gi there"
+    large = (replace(T4, disk_gib=Decimal(40)),)
+    assert machines(planned([*pods(2, requests={disk: "10Gi"}), pod("big", requests={disk: "18Gi"})], large)) == [
+        "cloud/t4"
+    ]
+
+
+@pytest.mark.parametrize("name", ["example.com/foo", "hugepages-2Mi"])
+def test_a_resource_that_no_template_has_is_told_as_such(name: str) -> None:
+    (one,) = planned([pod("a", cpu="1", requests={name: "4"}), pod("b")], CATALOG).unserved
+    assert one.code == "never"
+    assert one.text.endswith(f"nothing publishes {name}")
+    (one,) = planned([pod("a", cpu="15", requests={name: "4"})], (instance("s", "t4", 1, "1", cpus=4), T4)).unserved
+    assert one.text.endswith(f"nothing publishes {name}")
+
+
+def test_of_pods_that_want_to_be_together_as_many_as_one_machine_takes() -> None:
+    together: dict[str, Any] = {"labels": {"app": "a"}, "affinity": near("a")}
+    values = [claim_template("any", request()), *pods(6, template="any", **together)]
+    found = planned(values, (T4, T4X4))
+    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == [f"pod-{n}" for n in range(4)]
+    assert codes(found) == {"pod-4": "neighbours", "pod-5": "neighbours"}
+    assert "takes more than 4 of the 6 pods together" in found.unserved[0].text
+    assert machines(found) == ["cloud/t4x4"]
+
+
+def test_of_the_users_of_one_claim_as_many_as_there_is_room_for() -> None:
+    shared = claim("shared", request())
+    users = [
+        pod("a", claim="shared", cpu="10"),
+        pod("huge", claim="shared", cpu="99"),
+        pod("b", claim="shared", cpu="5"),
+    ]
+    found = planned([shared, *users, pod("c", claim="shared", cpu="5")], (T4, T4X4))
+    assert [seat.pod.name for machine in found.machines for seat in machine.seats] == ["a", "b"]
+    assert codes(found) == {"huge": "never", "c": "neighbours"}
+
+
+def test_nearest_to_enough_room_is_who_has_most_and_a_price_that_is_not_known_comes_last() -> None:
+    sizes = (
+        instance("small", "", 0, "1", cpus=4),
+        instance("large", "", 0, "9", cpus=96),
+        instance("t4", "t4", 1, "2"),
+    )
+    (one,) = planned([pod("a", cpu="500")], sizes).unserved
+    assert one.nearest[0] == "cloud/large"
+    assert "on cloud/large cpu: 500 asked" in one.text
+    unpriced = replace(instance("odd", "", 0, "1", cpus=96), prices=())
+    (one,) = planned([pod("a", nodeSelector={"mine": "yes"})], (unpriced, *sizes)).unserved
+    assert one.nearest == ("cloud/small", "cloud/t4", "cloud/large")
+
+
+def test_the_lack_of_devices_is_told_before_the_lack_of_room_where_there_are_none() -> None:
+    found = planned([claim_template("big", request(BIG)), pod("a", template="big", cpu="20")], (T4, T4X4, A100))
+    assert found.unserved[0].text == "no type of the catalogue has devices that suit its claims, in any mode"

@@ -1,0 +1,194 @@
+"""What one concession would save: found, loosened to what the next cheaper hardware has, and really planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.model.core import PodResourceClaimStatus, PodStatus
+from allotment.model.features import Features
+from allotment.model.meta import Object, OwnerReference
+from allotment.model.resource import ResourceClaimTemplate
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.relaxations.candidates import Concession, Edit
+from allotment.tools.plan.relaxations.savings import TOLD, edited, relaxations
+from allotment.tools.plan.relaxations.selector_conditions import conditions
+from allotment.tools.plan.report import Relaxation
+from tests.unit.tools.plan.demands import FEATURES, claim, claim_template, instance, planned, pod, pods, request, steps
+
+TYPES = (
+    instance("t4", "t4", 1, "0.5", spot="0.1"),
+    instance("l4", "l4", 1, "0.7"),
+    instance("a10g", "a10g", 1, "1"),
+    instance("a100", "a100-40gb", 1, "3.6"),
+    instance("other", "a10g", 1, "0.9", provider="elsewhere", zones=("e1",)),
+)
+MINE = tuple(one for one in TYPES if one.provider == "cloud")
+
+AMPERE = 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("30Gi")) >= 0'
+
+
+def saved(
+    values: Sequence[Object], types: tuple[InstanceType, ...] = MINE, limits: Limits | None = None,
+    features: Features = FEATURES,
+) -> tuple[Relaxation, ...]:  # fmt: skip
+    limits = limits or Limits()
+    found = planned(values, types, limits, features)
+    return relaxations(values, found, types, limits, features, keep_going=steps(5000))
+
+
+def test_the_next_cheaper_architecture_is_allowed_too() -> None:
+    values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
+    found = {one.what: one for one in saved(values)}
+    turing = found["Turing allowed too"]
+    assert (turing.total, turing.saves) == (Decimal("0.5"), Decimal("0.5"))
+    assert turing.object == "ResourceClaimTemplate ml/one"
+    assert turing.path == "spec.spec.devices.requests[0].exactly.selectors[0].cel.expression"
+
+
+def test_the_smaller_step_is_told_beside_the_one_that_saves_most() -> None:
+    values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
+    assert [one.what for one in saved(values)] == ["Turing allowed too", "Ada Lovelace allowed too"]
+
+
+def test_an_amount_is_loosened_to_what_cheaper_gpus_have() -> None:
+    values = [claim_template("one", request(MEMORY)), pod("a", template="one")]
+    found = {one.what: one.total for one in saved(values)}
+    # The A10G's figure, which lets the L4 in as well.
+    assert found["memory 23028Mi allowed too, instead of 30Gi"] == Decimal("0.7")
+    assert found["memory 15Gi allowed too, instead of 30Gi"] == Decimal("0.5")
+
+
+def test_a_claim_without_a_template_is_edited_itself() -> None:
+    values = [claim("one", request(AMPERE)), pod("a", claim="one")]
+    assert saved(values)[0].object == "ResourceClaim ml/one"
+    assert saved(values)[0].path == "spec.devices.requests[0].exactly.selectors[0].cel.expression"
+
+
+def test_limits_are_widened() -> None:
+    values = [claim_template("one", request(AMPERE)), pod("a", template="one")]
+    (found,) = [one for one in saved(values, TYPES, Limits(providers=("cloud",))) if "elsewhere" in one.what]
+    assert (found.what, found.path, found.total) == (
+        "provider elsewhere allowed too", "--catalog elsewhere", Decimal("0.9"),
+    )  # fmt: skip
+    values = [claim_template("one", request()), pod("a", template="one")]
+    (found,) = saved(values)
+    assert (found.what, found.total) == ("spot machines allowed", Decimal("0.1"))
+    (found,) = [one for one in saved(values, limits=Limits(without=("cloud/t4",))) if "t4" in one.what]
+    assert (found.what, found.total) == ("cloud/t4 allowed", Decimal("0.5"))
+
+
+def test_a_limit_of_numbers_is_let_go() -> None:
+    types = (instance("one", "t4", 1, "0.5"), instance("four", "t4", 4, "9"))
+    values = [claim_template("one", request()), *pods(2, template="one")]
+    (found,) = saved(values, types, Limits(machines=1))
+    assert (found.what, found.path, found.total) == ("more than 1 machine allowed", "--machines", Decimal(1))
+    (found,) = saved(values, types, Limits(most=(("cloud/one", 0),)))
+    assert (found.what, found.total) == ("more than 0 of cloud/one allowed", Decimal(1))
+
+
+def test_a_node_selector_is_dropped() -> None:
+    zone = {"topology.kubernetes.io/zone": "e1"}
+    dear = instance("dear", "t4", 1, "2", zones=("e1",))
+    values = [claim_template("one", request()), pod("a", template="one", nodeSelector=zone)]
+    (found,) = [one for one in saved(values, (*MINE, dear)) if "nodeSelector" in one.what]
+    assert found.what == "without nodeSelector topology.kubernetes.io/zone=e1"
+    assert (found.object, found.path, found.total) == ("Pod ml/a", "spec.nodeSelector", Decimal("0.5"))
+
+
+def test_one_node_selector_of_several_is_dropped() -> None:
+    wanted = {"topology.kubernetes.io/zone": "e1", "kubernetes.io/os": "linux"}
+    dear = instance("dear", "t4", 1, "2", zones=("e1",))
+    values = [claim_template("one", request()), pod("a", template="one", nodeSelector=wanted)]
+    (found,) = [one for one in saved(values, (*MINE, dear)) if "nodeSelector" in one.what]
+    assert found.path == 'spec.nodeSelector["topology.kubernetes.io/zone"]'
+    assert (found.object, found.total) == ("Pod ml/a", Decimal("0.5"))
+
+
+def test_a_required_node_affinity_is_dropped() -> None:
+    term = {"matchExpressions": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a100"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    values = [claim_template("one", request()), pod("a", template="one", affinity=affinity)]
+    (found,) = [one for one in saved(values) if "affinity" in one.what]
+    assert found.total == Decimal("0.5")
+    assert found.path == "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_nothing_is_conceded_where_nothing_would_be_saved() -> None:
+    values = [claim_template("one", request()), pod("a", template="one")]
+    cheapest = (instance("t4", "t4", 1, "0.5"), instance("a100", "a100-40gb", 1, "3.6"))
+    assert saved(values, cheapest) == ()
+
+
+def test_fewer_devices_are_no_concession() -> None:
+    values = [claim_template("one", request(count=4)), pod("a", template="one")]
+    types = (instance("four", "t4", 4, "4"), instance("one", "t4", 1, "0.5"))
+    assert saved(values, types) == ()
+
+
+def test_no_more_are_told_than_anybody_reads_and_the_best_first() -> None:
+    values = [
+        *(claim_template(f"c{n}", request(f"{AMPERE} && {MEMORY}")) for n in range(4)),
+        *(pod(f"p{n}", template=f"c{n}", cpu=f"{n + 1}") for n in range(4)),
+    ]
+    found = saved(values)
+    assert 0 < len(found) <= TOLD
+    assert [one.saves for one in found] == sorted((one.saves for one in found), reverse=True)
+
+
+def test_the_objects_that_were_given_stay_as_they_are() -> None:
+    template = claim_template("one", request(AMPERE))
+    change = Concession("x", "ResourceClaimTemplate ml/one", "spec.spec.devices.requests[0].exactly.count", Edit(2))
+    changed = edited([template], change)
+    assert changed is not None
+    assert isinstance(changed[0], ResourceClaimTemplate)
+    counts = [one.spec.spec.devices.requests[0].exactly for one in (changed[0], template)]
+    assert [one.count for one in counts if one is not None] == [2, 1]
+
+
+def test_claims_that_a_template_has_made_already_are_thought_of_as_made_anew() -> None:
+    template, made = claim_template("one", request(AMPERE)), claim("a-gpu-x1", request(AMPERE))
+    owner = OwnerReference(api_version="v1", kind="Pod", name="a", uid="u1", controller=True)
+    made = replace(made, metadata=replace(made.metadata, uid="u2", owner_references=(owner,)))
+    waiting = pod("a", template="one")
+    status = PodStatus(resource_claim_statuses=(PodResourceClaimStatus(name="gpu", resource_claim_name="a-gpu-x1"),))
+    waiting = replace(waiting, metadata=replace(waiting.metadata, uid="u1"), status=status)
+    found = saved([template, made, waiting])
+    assert [one.what for one in found][:1] == ["Turing allowed too"]
+    assert found[0].object == "ResourceClaimTemplate ml/one"
+
+
+def test_an_object_that_is_not_there_cannot_be_changed() -> None:
+    assert edited([], Concession("x", "ResourceClaim ml/one", "spec", Edit(None))) is None
+
+
+def test_one_condition_is_loosened_and_the_others_stay() -> None:
+    (first, second) = conditions(f"{AMPERE} && {MEMORY}", FEATURES)
+    assert first.without().expression == MEMORY
+    assert second.without().expression == AMPERE
+    alone = conditions(AMPERE, FEATURES)[0].without()
+    assert (alone.expression, alone.what) == ("", f"without the condition {AMPERE}")
+
+
+def test_a_selector_that_does_not_compile_has_no_conditions() -> None:
+    assert conditions("device.nonsense(", FEATURES) == []
+
+
+@settings(max_examples=20)
+@given(architecture=st.sampled_from(["Ampere", "Ada Lovelace"]), gibibytes=st.integers(8, 36), count=st.integers(1, 4))
+def test_what_is_told_is_what_the_changed_objects_cost(architecture: str, gibibytes: int, count: int) -> None:
+    expression = (
+        f'device.attributes["gpu.nvidia.com"].architecture == "{architecture}" && '
+        f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{gibibytes}Gi")) >= 0'
+    )
+    values: list[Object] = [claim_template("one", request(expression)), *pods(count, template="one")]
+    before = planned(values, MINE)
+    for one in saved(values):
+        assert one.total < before.total
+        assert one.saves == before.total - one.total
