@@ -25,7 +25,7 @@ from allotment.packing.solve import solve
 from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.pending_pods.demand import demand_of
-from allotment.tools.replay.encoding import SOLD, objects_of
+from allotment.tools.replay.manifests import SOLD, objects_of
 from allotment.tools.replay.trace import WHOLE, TracePod, read_pods
 from bench.replay import MIXES, Absent, folder
 

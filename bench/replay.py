@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from allotment.tools.replay.experiment import Question, answer
 from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.question import Question, answer
 from allotment.tools.replay.report import FULL
 from allotment.tools.replay.trace import TraceNode, read_nodes, read_pods
 

@@ -10,7 +10,7 @@ import pytest
 
 from allotment.components.table import SCHEDULER_NAME
 from allotment.model.contested_claims import tree_is_set_aside
-from allotment.tools.permissions.parts import lease_of
+from allotment.tools.permissions.components import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LED, Component, get, running, value
 from tests.kube.world import CLAIMS, NAMESPACE, PODS, account, create, device_class, items, node, pod, template

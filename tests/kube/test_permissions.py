@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from allotment.tools.permissions.asking import Ask, asks
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.access_reviews import Ask, asks
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.rule import Part
 from tests.kube.permitted import (
     annotating,

@@ -13,8 +13,8 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import SLICES
 from allotment.model.trees import Tree
-from allotment.tools.permissions.own_node import own_node_policy
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.admission_policy import own_node_policy
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import name_of
 from tests.kube.permitted.ground import NODE, Ground, ground
 from tests.kube.permitted.playing import until

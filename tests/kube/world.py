@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import manifests
 from bench.real_kube import ApiServer
 

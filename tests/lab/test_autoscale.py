@@ -30,7 +30,7 @@ from allotment.lab.autoscaling import Autoscale, types_of
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import manifests
 from tests.lab.scaled import running, until
 

@@ -14,7 +14,7 @@ from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import manifests, name_of
 from tests.kube.permitted import annotating, claiming, exporting, scheduling, tainting
 from tests.kube.permitted.ground import FEATURES, HARDWARE, Account

@@ -19,8 +19,8 @@ from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.nvidia import DRIVER as NVIDIA_DRIVER
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.own_node import own_node_policy
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.admission_policy import own_node_policy
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import rule_tree
 from allotment.tools.permissions.rule import Part, Rule
 from tests.packaging import helm, values_page

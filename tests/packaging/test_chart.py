@@ -20,7 +20,7 @@ from allotment.cli import main as screens
 from allotment.cli.main import main
 from allotment.cli.metrics import alert_files, dashboard_files
 from allotment.cli.run import settings_of
-from allotment.tools.permissions.parts import PARTS, lease_of
+from allotment.tools.permissions.components import PARTS, lease_of
 from allotment.tools.permissions.roles import manifests
 from tests.lab.stage import stage
 from tests.packaging import made_files, restricted, values_page

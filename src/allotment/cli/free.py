@@ -19,7 +19,7 @@ from allotment.cli.shown.naming import ranges
 from allotment.cli.shown.screen import Screen, open_screen, tell
 from allotment.model.contested_claims import WORDS
 from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
-from allotment.tools.strays import left_out
+from allotment.tools.orphaned_slices import left_out
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
 

@@ -17,9 +17,9 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
-from allotment.tools.permissions.asking import Ask, asks
-from allotment.tools.permissions.own_node import own_node_policy
-from allotment.tools.permissions.parts import PARTS, driver_part
+from allotment.tools.permissions.access_reviews import Ask, asks
+from allotment.tools.permissions.admission_policy import own_node_policy
+from allotment.tools.permissions.components import PARTS, driver_part
 from allotment.tools.permissions.roles import NAMESPACE, manifests
 from allotment.tools.permissions.rule import Part, Rule
 

@@ -12,7 +12,7 @@ from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
 from allotment.exporter.bounds import MOST_SERIES
-from allotment.tools.permissions.parts import PARTS, lease_of
+from allotment.tools.permissions.components import PARTS, lease_of
 
 if TYPE_CHECKING:
     from allotment.autoscaler.options import Options as Scaling

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.model.trees import Tree
-from allotment.tools.permissions.asking import Ask
+from allotment.tools.permissions.access_reviews import Ask
 
 #: Who and what, of every request that concerns our accounts; before the answer goes out.
 POLICY: Final = """\

@@ -20,8 +20,8 @@ from allotment.fleet.description import parse_fleet
 from allotment.lab import fleet
 from allotment.model.features import Features
 from allotment.model.trees import Tree, to_tree
-from allotment.tools.permissions.asking import asks
-from allotment.tools.permissions.parts import lease_of
+from allotment.tools.permissions.access_reviews import asks
+from allotment.tools.permissions.components import lease_of
 from allotment.tools.permissions.roles import GROUP, manifests, name_of
 from allotment.tools.permissions.rule import Part
 from bench import real_kube

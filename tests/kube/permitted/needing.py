@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from allotment.tools.permissions.asking import Ask, asks
+from allotment.tools.permissions.access_reviews import Ask, asks
 from allotment.tools.permissions.roles import NAMESPACE
 from allotment.tools.permissions.rule import Part, Rule
 from tests.kube.permitted.ground import Account, Ground

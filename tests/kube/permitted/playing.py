@@ -25,7 +25,7 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.access import Access
 from allotment.model.trees import Tree
-from allotment.tools.permissions.parts import lease_of
+from allotment.tools.permissions.components import lease_of
 
 #: Told of verb, resource, what is sent, and subresource.
 Meddling = Callable[[str, Resource, Tree, str], Awaitable[None]]

@@ -9,7 +9,7 @@ import pytest
 
 import allotment
 from allotment.model.loading import load_text
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import manifests
 from tests.unit.cli.conftest import Allot
 

@@ -59,7 +59,7 @@ def providers(line: Line) -> Iterator[Candidate]:
 
 def parts(line: Line) -> Iterator[Candidate]:
     """That have permissions of their own."""
-    from allotment.tools.permissions.parts import PARTS
+    from allotment.tools.permissions.components import PARTS
 
     return (Candidate(name, part.summary) for name, part in PARTS.items())
 

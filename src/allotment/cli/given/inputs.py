@@ -42,7 +42,7 @@ from allotment.model.validation.context import Context
 from allotment.model.validation.creation_errors import refusals
 from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.explain.node_eligibility import labels_by_node
-from allotment.tools.strays import standing
+from allotment.tools.orphaned_slices import standing
 
 #: What to do about the compile errors that everybody makes once.
 _EXPRESSION_HINTS = (

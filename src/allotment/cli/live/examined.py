@@ -19,8 +19,8 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.server_facts import stand_in
 from allotment.tools.doctor.snapshot import Found, found_of
-from allotment.tools.permissions.asking import Ask, asks
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.access_reviews import Ask, asks
+from allotment.tools.permissions.components import PARTS
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http import HttpClient

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 
 from allotment.cli.pictures.lettering import FAMILY
 from allotment.cli.pictures.palette import EDGE, FAINT, INK, PAPER
-from allotment.tools.replay.question import Question
+from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import FULL, Curve, Spread, Step
 
 _DPI: Final = 144

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 from allotment.cli.cataloguing.choosing import opened, products_named
 from allotment.cli.shown.mistakes import BadInput, Mistake
 from allotment.fleet.errors import nearest
-from allotment.tools.replay.encoding import SOLD
+from allotment.tools.replay.experiment import Question, policy_named
+from allotment.tools.replay.manifests import SOLD
 from allotment.tools.replay.policies import POLICIES, Policy
 from allotment.tools.replay.prices import prices_of
-from allotment.tools.replay.question import Question, policy_named
 from allotment.tools.replay.sample import sample
 from allotment.tools.replay.trace import TraceNode, TracePod, UnreadableTrace, read_nodes, read_pods
 from allotment.tools.replay.workload import capacity_of

@@ -17,7 +17,7 @@ from allotment.cli.replaying.telling import Teller, tell
 from allotment.cli.replaying.workers import Job, Lost, made
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import open_screen
-from allotment.tools.replay.question import Question
+from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
 
 _SUFFIXES = (".svg", ".png")

@@ -9,7 +9,7 @@ from typing import Final
 
 from allotment.cli.replaying.workers import Done, Job
 from allotment.cli.shown.screen import Screen, folded
-from allotment.tools.replay.question import Question
+from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import FULL, Curve, Mark, Step
 
 #: Seconds between two lines about runs that are being made.

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
-from allotment.tools.replay.question import Question, answer, policy_named
+from allotment.tools.replay.experiment import Question, answer, policy_named
 from allotment.tools.replay.report import Mark
 
 

@@ -10,7 +10,7 @@ from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
-from allotment.tools.permissions.asking import Ask, attributes
+from allotment.tools.permissions.access_reviews import Ask, attributes
 
 _GROUP: Final = "authorization.k8s.io"
 _MINE: Final = Resource(_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)

@@ -13,7 +13,7 @@ from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.server_facts import facts_among
 from allotment.tools.doctor.times import moment_of, newest
-from allotment.tools.permissions.asking import Ask
+from allotment.tools.permissions.access_reviews import Ask
 
 #: What ``kubectl get`` gives of a cluster as we ask people for it; an absent kind is one of which there is none.
 _USUAL: Final[Mapping[str, type[Object]]] = {

@@ -18,7 +18,7 @@ from allotment.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from allotment.model.validation import FieldError, create
 from allotment.model.workloads import PodGroup
 from allotment.tools.explain.fixes import applied
-from allotment.tools.strays import standing
+from allotment.tools.orphaned_slices import standing
 
 #: Stands for the time at which defaults are set; no reason depends on it.
 _NOW = "2000-01-01T00:00:00Z"

@@ -57,8 +57,8 @@ from allotment.tools.explain.pod_claims import Ask, asked
 from allotment.tools.explain.replicas import with_replicas
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.explain.waiting import noted
+from allotment.tools.orphaned_slices import left_out
 from allotment.tools.sentences import some
-from allotment.tools.strays import left_out
 
 
 def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.rule import Part, Rule
 
 #: Where the page is, from the root of the project, and the line behind which the parts stand there.
 PAGE: Final = "docs/permissions.md"
-MARK: Final = "<!-- What follows is made from allotment.tools.permissions.parts. -->\n"
+MARK: Final = "<!-- What follows is made from allotment.tools.permissions.components. -->\n"
 
 
 def page(before: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from allotment.model.quota import counts_devices
 from allotment.model.trees import Tree
-from allotment.tools.redact.names import Names, is_plain, only
+from allotment.tools.redact.messages import told, words_of
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
-from allotment.tools.redact.sentences import told, words_of
+from allotment.tools.redact.pseudonyms import Names, is_plain, only
 
 Redact = Callable[[Names, Tree], Tree]
 

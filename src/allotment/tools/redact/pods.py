@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from allotment.model.pod_groups import group_of
 from allotment.model.trees import Tree
-from allotment.tools.redact.names import Names, only
-from allotment.tools.redact.sentences import told
+from allotment.tools.redact.messages import told
+from allotment.tools.redact.pseudonyms import Names, only
 from allotment.vocabulary.folders import telling
 
 _SPEC = (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allotment.tools.replay.standing import Bools, Floats, Ints, Need, Patterns
+from allotment.tools.replay.node_states import Bools, Floats, Ints, Need, Patterns
 from allotment.tools.replay.workload import Shape
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from allotment.tools.replay.standing import Bools, Floats, Ints, Patterns
+from allotment.tools.replay.node_states import Bools, Floats, Ints, Patterns
 from allotment.tools.replay.trace import WHOLE
 from allotment.tools.replay.workload import Workload
 

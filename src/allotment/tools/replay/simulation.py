@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from allotment.tools.replay.choosing import NOWHERE, Chooser, Placement
 from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.node_states import Floats, Ints, Standing
+from allotment.tools.replay.placement import NOWHERE, Chooser, Placement
 from allotment.tools.replay.policies.policy import Policy
-from allotment.tools.replay.standing import Floats, Ints, Standing
 from allotment.tools.replay.trace import TraceNode
 from allotment.tools.replay.workload import Event, Shape, Workload, capacity_of
 

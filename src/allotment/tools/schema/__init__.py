@@ -12,7 +12,7 @@ from typing import Final
 from allotment.model.features import Features
 from allotment.model.fields import GROUP, kinds_of, versions_of
 from allotment.model.trees import Tree
-from allotment.tools.schema.structs import Definitions
+from allotment.tools.schema.definitions import Definitions
 
 #: What DRA is written in; pods and what makes them come when asked for.
 USUAL: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")

@@ -9,7 +9,7 @@ from multiprocessing import active_children
 import pytest
 
 from allotment.cli.replaying.workers import Broken, Job, Lost, made
-from allotment.tools.replay.question import Question
+from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import Mark
 from allotment.tools.replay.sample import sample
 

@@ -10,8 +10,8 @@ import pytest
 from allotment.cluster.asking.permitted import missing
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
-from allotment.tools.permissions.asking import asks
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.access_reviews import asks
+from allotment.tools.permissions.components import PARTS
 from tests.unit.cluster import idle
 
 

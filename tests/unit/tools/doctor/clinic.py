@@ -13,7 +13,7 @@ from allotment.tools.doctor.examination import examine
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.snapshot import Found
-from allotment.tools.permissions.asking import Ask
+from allotment.tools.permissions.access_reviews import Ask
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2026-06-01T08:00:00Z"

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from allotment.tools.permissions.asking import Ask
+from allotment.tools.permissions.access_reviews import Ask
 from tests.unit.tools.doctor.clinic import DRA, LONG_AGO, NVIDIA, Cluster
 
 

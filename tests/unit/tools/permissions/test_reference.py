@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from allotment.tools.permissions import reference
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.components import PARTS
 
 PAGE = Path(__file__).parents[4] / reference.PAGE
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.tools.permissions.asking import Ask, asks, attributes
-from allotment.tools.permissions.own_node import own_node_policy
-from allotment.tools.permissions.parts import PARTS
+from allotment.tools.permissions.access_reviews import Ask, asks, attributes
+from allotment.tools.permissions.admission_policy import own_node_policy
+from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import manifests
 from allotment.tools.permissions.rule import Part, Rule
 

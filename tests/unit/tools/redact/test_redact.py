@@ -21,7 +21,7 @@ from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.vendors import is_driver
 from allotment.tools.explain import explain
 from allotment.tools.redact import redacted
-from allotment.tools.redact.names import Names
+from allotment.tools.redact.pseudonyms import Names
 
 POD: Tree = {
     "apiVersion": "v1",

@@ -14,7 +14,7 @@ from allotment.node_fit.filters.topology_spread import spread
 from allotment.node_fit.node_table import Tables
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
-from allotment.tools.replay.encoding import CLASS, claim_of, node_tree, pod_tree, slice_of
+from allotment.tools.replay.manifests import CLASS, claim_of, node_tree, pod_tree, slice_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.tools.replay.encoding import name_of
+from allotment.tools.replay.manifests import name_of
 from allotment.tools.replay.policies.first_fit import FIRST_FIT
 from allotment.tools.replay.simulation import run
 from allotment.tools.replay.trace import TraceNode, TracePod, read_nodes, read_pods

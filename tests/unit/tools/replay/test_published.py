@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.tools.replay.question import Question, answer, policy_named
+from allotment.tools.replay.experiment import Question, answer, policy_named
 from allotment.tools.replay.report import FULL
 from allotment.tools.replay.trace import read_nodes, read_pods
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allotment.tools.replay.experiment import policy_named
 from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.question import policy_named
 from allotment.tools.replay.simulation import Run, run
 from allotment.tools.replay.trace import TraceNode, TracePod
 from allotment.tools.replay.workload import Event, arrivals, by_time, capacity_of, workload_of

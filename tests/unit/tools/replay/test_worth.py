@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.node_states import Ints, Patterns
 from allotment.tools.replay.potential import Potential
-from allotment.tools.replay.standing import Ints, Patterns
 from allotment.tools.replay.trace import TracePod
 from allotment.tools.replay.workload import Shape, workload_of
 

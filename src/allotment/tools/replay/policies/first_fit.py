@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from allotment.tools.replay.node_states import Floats
 from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
-from allotment.tools.replay.standing import Floats
 from allotment.tools.replay.workload import Shape
 
 

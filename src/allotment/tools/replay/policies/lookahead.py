@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from allotment.tools.replay.fragmentation import Usable
+from allotment.tools.replay.node_states import Floats
 from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
 from allotment.tools.replay.potential import Potential
-from allotment.tools.replay.standing import Floats
 from allotment.tools.replay.workload import Shape, capacity_of
 
 #: What is lost to the next pod, beside what is lost in the end. Found by trial: 0.3 to 0.7 differ little.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from allotment.tools.replay.standing import Floats, Ints, Standing
+from allotment.tools.replay.node_states import Floats, Ints, Standing
 from allotment.tools.replay.trace import WHOLE, TraceNode
 from allotment.tools.replay.workload import Shape, Workload
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from allotment.tools.replay.standing import Floats
+from allotment.tools.replay.node_states import Floats
 
 
 def cost(score: Floats) -> Floats:

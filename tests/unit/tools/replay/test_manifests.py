@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.tools.replay.encoding import SOLD, name_of, nodes_of, objects_of
+from allotment.tools.replay.manifests import SOLD, name_of, nodes_of, objects_of
 from allotment.tools.replay.trace import TraceNode, TracePod
 
 

@@ -17,7 +17,7 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.tools.explain import Explanation, explain
-from allotment.tools.strays import standing
+from allotment.tools.orphaned_slices import standing
 
 FEATURES = Features("1.36")
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from allotment.tools.permissions.asking import asks
-from allotment.tools.permissions.parts import PARTS, lease_of
+from allotment.tools.permissions.access_reviews import asks
+from allotment.tools.permissions.components import PARTS, lease_of
 from allotment.tools.permissions.rule import Part
 
 LEADING = ("scheduler", "claims", "taints", "autoscaler", "annotator")

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from allotment.tools.replay.node_states import Bools, Floats, Ints, Need, Standing, Way
 from allotment.tools.replay.policies.policy import Candidates, Policy, Setting
-from allotment.tools.replay.standing import Bools, Floats, Ints, Need, Standing, Way
 from allotment.tools.replay.trace import TraceNode
 from allotment.tools.replay.workload import Shape, Workload
 

@@ -7,7 +7,7 @@ from typing import Final
 from allotment.model.features import GATES, Features
 from allotment.model.fields import Shape, shape_of
 from allotment.model.trees import Tree
-from allotment.tools.schema.meanings import MEANINGS, SERVER_WRITES
+from allotment.tools.schema.descriptions import MEANINGS, SERVER_WRITES
 from allotment.tools.schema.parameters import parameter_definitions
 from allotment.tools.schema.suggestions import FIELDS, STRUCTS
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from allotment.engine.refusal import CODES
-from allotment.tools.redact.names import Names
+from allotment.tools.redact.pseudonyms import Names
 
 #: What a webhook or a policy says when it refuses may be anything.
 _REFUSAL = re.compile(r"(denied (?:the )?request)\b.*", re.DOTALL)
