@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from allotment.apiserver.exchange import Peer, Request, Response
-from allotment.apiserver.local import LocalClient
+from allotment.apiserver.http_messages import Peer, Request, Response
+from allotment.apiserver.local_client import LocalClient
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient

@@ -18,7 +18,7 @@ from typing import Final
 
 import aiohttp
 
-from allotment.apiserver.exchange import Request, Response
+from allotment.apiserver.http_messages import Request, Response
 from allotment.cluster.program import Program
 from allotment.control.device_taints import device_taints
 from allotment.control.resource_claims import resource_claims

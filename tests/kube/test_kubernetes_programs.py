@@ -16,7 +16,7 @@ import pytest
 
 from allotment import Lab
 from allotment.apiserver.api import Api
-from allotment.apiserver.exchange import Answer, Request, Upgrade
+from allotment.apiserver.http_messages import Answer, Request, Upgrade
 from allotment.model.trees import Tree
 from tests.waiting import wait_until
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from allotment.apiserver.exchange import Request, Response, Streaming
+from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, PODS
 from allotment.lab import naming
 from allotment.lab.plane import Plane, running

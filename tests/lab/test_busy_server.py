@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.queue import WorkQueue

@@ -23,9 +23,9 @@ from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.api import Api
-from allotment.apiserver.exchange import Peer, Request, Response
+from allotment.apiserver.built_in_kinds import built_in_kinds
+from allotment.apiserver.http_messages import Peer, Request, Response
 from allotment.apiserver.kinds.kind import Kind
-from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features

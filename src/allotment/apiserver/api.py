@@ -11,14 +11,19 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from allotment.apiserver import bodies, calls, deleting, health, patching, paths, scale, statuses, streams
+from allotment.apiserver import api_errors, bodies, deletion, health, paths, scale, streams, virtual_resources
+from allotment.apiserver import patch as patching
 from allotment.apiserver.access.reviews import Access
-from allotment.apiserver.catalog import Catalog, is_custom
-from allotment.apiserver.custom.following import follow
-from allotment.apiserver.documents.serving import Documents
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming, Upgrade
+from allotment.apiserver.api_description.endpoints import Documents
+from allotment.apiserver.custom_resources.registration import follow
+from allotment.apiserver.http_messages import Answer, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import Kind, User
-from allotment.apiserver.options import (
+from allotment.apiserver.paths import Target
+from allotment.apiserver.reads import paging, representation
+from allotment.apiserver.reads import watch as watching
+from allotment.apiserver.reads.representation import Form, negotiate
+from allotment.apiserver.reads.selectors import exact_name, selection
+from allotment.apiserver.request_options import (
     ListOptions,
     Query,
     WriteOptions,
@@ -30,10 +35,7 @@ from allotment.apiserver.options import (
     revision,
     write_options,
 )
-from allotment.apiserver.paths import Target
-from allotment.apiserver.reading import paging, representation, watching
-from allotment.apiserver.reading.representation import Form, negotiate
-from allotment.apiserver.reading.selectors import exact_name, selection
+from allotment.apiserver.served_kinds import Catalog, is_custom
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.streams import Kubelets
 from allotment.apiserver.verbs import Ask, Ids, Verbs
@@ -115,15 +117,15 @@ class Api:
                 await self.store.durable()
             return answer
         except OSError as error:
-            return _refusal(statuses.unavailable(f"the store has failed: {error}").status, request)
+            return _refusal(api_errors.unavailable(f"the store has failed: {error}").status, request)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not cost a client its connection
             _log.exception("%s %s", request.method, request.path)
-            return _refusal(statuses.internal(f"{type(error).__name__}: {error}").status, request)
+            return _refusal(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
 
     async def _answer(self, request: Request) -> Answer:
         user = self.access.authenticator(request)
         if user is None:
-            raise statuses.unauthorized()
+            raise api_errors.unauthorized()
         target = paths.parse(request.path)
         if target is None:
             return await self._elsewhere(request, user)
@@ -133,9 +135,9 @@ class Api:
         if kind is None:
             return self._nothing(target)
         if kind.namespaced != bool(target.namespace) and (target.namespace or target.name or verb in _IN_NAMESPACES):
-            raise statuses.unknown_path() if target.namespace or target.name else statuses.method_not_allowed()
+            raise api_errors.unknown_path() if target.namespace or target.name else api_errors.method_not_allowed()
         if target.rest or (target.subresource and target.subresource not in kind.subresources):
-            raise statuses.unknown_path()
+            raise api_errors.unknown_path()
         note = kind.deprecated.get(target.version)
         if note is None:
             return await self._served(request, user, kind, target, verb)
@@ -151,7 +153,7 @@ class Api:
             return await self._called(request, user, kind, target)
         answer = _ANSWERS.get((request.method, bool(target.name)))
         if answer is None or (not target.subresource and verb not in kind.verbs):
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         return await answer(self, request, user, kind, target)
 
     def _allow(self, user: User, verb: str, target: Target, sought: str = "") -> None:
@@ -159,7 +161,7 @@ class Api:
         name = target.name or sought
         why = self.access.authorizer(user, verb, target.group, target.plural, target.subresource, namespace, name)
         if why is not None:
-            raise statuses.may_not(target.group, target.plural, name, why)
+            raise api_errors.may_not(target.group, target.plural, name, why)
 
     def allow(
         self, user: User, verb: str, kind: Kind, namespace: str, name: str, subresource: str = "", sought: str = ""
@@ -176,15 +178,15 @@ class Api:
         """There is no such resource, or not even such a group."""
         if target.group and not self.catalog.serves(target.group, target.version):
             return page_not_found()
-        raise statuses.unknown_path()
+        raise api_errors.unknown_path()
 
     async def _elsewhere(self, request: Request, user: User) -> Answer:
         """Paths that name no resource: discovery, schemas, health."""
         why = self.access.authorizer(user, request.method.lower(), path=request.path)
         if why is not None:
-            raise statuses.may_not("", "", "", why)
+            raise api_errors.may_not("", "", "", why)
         if request.method not in ("GET", "HEAD"):
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         if self._documented != self.catalog.generation:
             self._documents = Documents(
                 tuple(self.catalog), release=self._features.kube, server=self._server, previous=self._documents
@@ -206,7 +208,7 @@ class Api:
                 await paging.reached(self.store, revision(asked))
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
-            raise statuses.not_found(kind.group, kind.plural, target.name)
+            raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await self._shown(kind, target.version, entry, form)
 
     async def _list(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
@@ -215,7 +217,7 @@ class Api:
         if options.watch:
             return self._watch(request, kind, target, options)
         if target.watch and target.name:
-            raise statuses.unknown_path()
+            raise api_errors.unknown_path()
         form = self._form(request, kind)
         wanted = selection(kind, target.version, options.labels, options.fields)
         if options.revision is not None and options.revision > self.store.revision:
@@ -251,7 +253,7 @@ class Api:
         include = first(parse_query(request.query), "includeObject") or form.include
         if include not in ("Metadata", "Object", "None"):
             error = f"includeObject: Invalid value: {quote(include)}: must be 'Metadata', 'Object', 'None', or empty"
-            raise statuses.bad_request(f"Unable to convert to Table as requested: {error}")
+            raise api_errors.bad_request(f"Unable to convert to Table as requested: {error}")
         return form._replace(include=include)
 
     async def _shown(
@@ -323,13 +325,13 @@ class Api:
 
     async def _delete(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         if target.subresource:
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = delete_options(query, self._options_in(request))
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
-        entry, gone = deleting.delete(self.verbs, ask, options)
-        status = deleting.outcome(kind, entry, gone)
+        entry, gone = deletion.delete(self.verbs, ask, options)
+        status = deletion.outcome(kind, entry, gone)
         if status is None:
             return await self._shown(kind, target.version, entry, form)
         await self.store.durable()
@@ -343,7 +345,7 @@ class Api:
         wanted = selection(kind, target.version, chosen.labels, chosen.fields)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, wanted)
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
-        deleting.delete_all(self.verbs, ask, page.entries, options)
+        deletion.delete_all(self.verbs, ask, page.entries, options)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable()
         return Response(200, _headers(form), body)
@@ -363,13 +365,13 @@ class Api:
         if target.subresource in _STREAMS:
             return await self._streamed(request, user, kind, target)
         if request.method != "POST":
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         form = self._form(request, kind)
         query = parse_query(request.query)
         options = write_options(query, "CreateOptions")
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
         media = bodies.media_type(request.headers.get("content-type", ""))
-        what, versions = calls.BODIES.get(target.subresource, (kind.kind, (ask.api_version,)))
+        what, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (ask.api_version,)))
         tree = bodies.read_plain(request.body, media, what, versions)
         bodies.in_namespace(tree, target.namespace)
         answered = self.call(ask, tree)
@@ -379,32 +381,32 @@ class Api:
     async def _streamed(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         """What a pod's node answers: logs, and connections into its containers."""
         if request.method not in ("GET", "POST"):
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         if target.subresource != "log":  # a WebSocket begins with GET, and yet to run a command is not to read
             self._allow(user, "create", target)
         entry = self.store.get(kind.store_bucket, target.namespace, target.name)
         if entry is None:
-            raise statuses.not_found(kind.group, kind.plural, target.name)
+            raise api_errors.not_found(kind.group, kind.plural, target.name)
         return await streams.answer(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, ask: Ask, tree: Tree) -> Tree:
         """What is written like an object and is none: carried out and answered."""
         kind = ask.kind
         if ask.subresource == "binding":
-            return calls.bind(self.verbs, ask, tree)
+            return virtual_resources.bind(self.verbs, ask, tree)
         if kind.bucket == "bindings":
             pods = self.catalog.find("", "v1", "pods")
             assert pods is not None, "there are always pods"
             name = (tree.get("metadata") or {}).get("name") or ""
-            return calls.bind(self.verbs, ask._replace(kind=pods, name=name), tree)
+            return virtual_resources.bind(self.verbs, ask._replace(kind=pods, name=name), tree)
         if ask.subresource == "eviction":
-            return calls.evict(self.verbs, ask, tree)
+            return virtual_resources.evict(self.verbs, ask, tree)
         if ask.subresource == "token":
-            return calls.issue_token(self.verbs, ask, tree, self.access)
+            return virtual_resources.issue_token(self.verbs, ask, tree, self.access)
         if kind.verbs == ("create",) and not ask.subresource:
             tree = {"kind": kind.kind, "apiVersion": ask.api_version, **tree}
-            return calls.review(self.verbs, ask, tree, self.access)
-        raise statuses.unknown_path()
+            return virtual_resources.review(self.verbs, ask, tree, self.access)
+        raise api_errors.unknown_path()
 
     async def _scale(self, request: Request, user: User, kind: Kind, target: Target) -> Answer:
         form = self._form(request, kind)
@@ -425,7 +427,7 @@ class Api:
                 wanted = bodies.read_plain(request.body, media, "Scale", (scale.API_VERSION,))
             entry = scale.write(self.verbs, ask, wanted)
         else:
-            raise statuses.method_not_allowed()
+            raise api_errors.method_not_allowed()
         body = representation.written(scale.view(entry, kind), form)
         await self.store.durable(entry.revision)
         return Response(200, _headers(form), body)

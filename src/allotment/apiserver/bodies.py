@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.apiserver import gojson, statuses
-from allotment.apiserver.catalog import api_version, is_custom, shape_in
+from allotment.apiserver import api_errors, go_json
 from allotment.apiserver.kinds.kind import Kind
-from allotment.apiserver.options import Validation
-from allotment.apiserver.remembering import remembered
+from allotment.apiserver.memo import remembered
+from allotment.apiserver.request_options import Validation
+from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.model.fields import Shape, shape_of, versions_of
 from allotment.model.loading import yaml_parser
 from allotment.model.loading.marks import Fault, split_path
@@ -62,7 +62,7 @@ def media_type(header: str) -> str:
 def decode(body: bytes, media: str, kind: str, *, watch_duplicates: bool = True) -> Decoded:
     """The value in a body. ``kind`` is what it should hold, for the refusal."""
     if len(body) > LIMIT:
-        raise statuses.too_large(LIMIT)
+        raise api_errors.too_large(LIMIT)
     if media == JSON:
         return _from_json(body, kind, watch_duplicates)
     if media == PROTOBUF:
@@ -72,12 +72,12 @@ def decode(body: bytes, media: str, kind: str, *, watch_duplicates: bool = True)
             raise _unrecognized(kind, str(error), body) from None
     if media == YAML:
         return _from_yaml(body, kind)
-    raise statuses.unsupported_media_type(ACCEPTED)
+    raise api_errors.unsupported_media_type(ACCEPTED)
 
 
 def _from_json(body: bytes, kind: str, watch_duplicates: bool) -> Decoded:
     try:
-        tree = gojson.decode(body)
+        tree = go_json.decode(body)
     except ValueError as error:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", body) from None
     if not watch_duplicates:
@@ -143,7 +143,7 @@ def _unrecognized(kind: str, why: str, body: bytes) -> Exception:
         start = body[:_SUMMARY]
         shown = start.decode(errors="replace") if body[:1] == b"{" else start.hex()
         shown += " ..." if len(body) > _SUMMARY else ""
-    return statuses.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+    return api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _unrecognized(kind: str, why: str, body: bytes) -> Exception:
 def read_object(body: bytes, media: str, kind: Kind, version: str, validation: Validation, warn: Warn) -> Tree:
     """The object of a body, for a resource of this kind and version: checked, in that version's shape."""
     if body.startswith(MAGIC) and media == PROTOBUF and is_custom(kind):
-        raise statuses.unsupported_media_type((JSON, YAML))
+        raise api_errors.unsupported_media_type((JSON, YAML))
     decoded = decode(body, media, kind.kind, watch_duplicates=validation != "Ignore")
     tree = decoded.tree
     if type(tree) is not dict:
@@ -183,16 +183,18 @@ def of_kind(tree: Tree, kind: Kind, version: str, body: bytes = b"") -> None:
         return
     if is_custom(kind):
         if found != kind.kind:
-            raise statuses.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {found}")
-        raise statuses.bad_request(_other_version(written, expected))
+            raise api_errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {found}")
+        raise api_errors.bad_request(_other_version(written, expected))
     group, _, short = written.rpartition("/")
     where = f'{found} in version "{short}" cannot be handled as a {kind.kind}'
     if written not in versions_of(found):
-        raise statuses.bad_request(f'{where}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
+        raise api_errors.bad_request(f'{where}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
     if found == kind.kind and group == kind.group:
-        raise statuses.bad_request(_other_version(written, expected))
+        raise api_errors.bad_request(_other_version(written, expected))
     internal = (kind.group or "core").partition(".")[0]
-    raise statuses.bad_request(f"{where}: converting ({short}.{found}) to ({internal}.{kind.kind}): unknown conversion")
+    raise api_errors.bad_request(
+        f"{where}: converting ({short}.{found}) to ({internal}.{kind.kind}): unknown conversion"
+    )
 
 
 def _other_version(written: str, expected: str) -> str:
@@ -233,7 +235,7 @@ def cleaned(
 
 
 def _cannot_be_handled(kind: Kind, version: str, why: str) -> Exception:
-    return statuses.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+    return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _merged(strays: Iterable[Misfit], decoded: Decoded) -> list[Misfit]:
@@ -266,7 +268,7 @@ def read_plain(body: bytes, media: str, kind: str, api_versions: Sequence[str]) 
     written, found = tree.get("apiVersion") or (*api_versions, "v1")[0], tree.get("kind") or kind
     if found != kind or (api_versions and written not in api_versions):
         short = str(written).rpartition("/")[2]
-        raise statuses.bad_request(
+        raise api_errors.bad_request(
             f'{found} in version "{short}" cannot be handled as a {kind}: no kind "{found}" is registered for version '
             f'"{written}" {_SCHEME}'
         )
@@ -283,7 +285,7 @@ def fitting(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
         if misfit.sort != "unknown":
             short = written.rpartition("/")[2]
             message = f'{kind} in version "{short}" cannot be handled as a {kind}: {misfit.message}'
-            raise statuses.bad_request(message)
+            raise api_errors.bad_request(message)
     return result.tree
 
 
@@ -298,7 +300,7 @@ def in_namespace(tree: Mapping[str, Any], namespace: str) -> None:
     found = (tree.get("metadata") or {}).get("namespace")
     if found and found != namespace:
         message = "the namespace of the provided object does not match the namespace sent on the request"
-        raise statuses.bad_request(message)
+        raise api_errors.bad_request(message)
 
 
 def unknown_fields(misfits: Iterable[Misfit]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver.catalog import Catalog
-from allotment.apiserver.exchange import Response
-from allotment.apiserver.options import parse_query
+from allotment.apiserver.http_messages import Response
+from allotment.apiserver.request_options import parse_query
+from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Store
 from allotment.model.features import GATES, Features
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from allotment.apiserver.remembering import remembered
+from allotment.apiserver.memo import remembered
 
 #: What may follow a namespace's name without being a resource in it.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.apiserver import statuses
+from allotment.apiserver import api_errors
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask, Verbs
@@ -41,12 +41,12 @@ def write(verbs: Verbs, ask: Ask, scale: Tree) -> Entry:
     name = given.get("name")
     if name and name != ask.name:
         message = f"the name of the object ({name}) does not match the name on the URL ({ask.name})"
-        raise statuses.bad_request(message)
+        raise api_errors.bad_request(message)
     entry = verbs.entry(ask)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise statuses.invalid("autoscaling", "Scale", ask.name, (error,))
+        raise api_errors.invalid("autoscaling", "Scale", ask.name, (error,))
     tree = _with(entry.tree, ask.kind.scale.spec, replicas)
     expected = {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}

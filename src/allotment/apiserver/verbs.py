@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from allotment.apiserver import metadata, statuses
-from allotment.apiserver.catalog import Catalog, api_version, is_custom, shape_in
-from allotment.apiserver.custom.following import DEFINITIONS, clear
+from allotment.apiserver import api_errors, metadata
+from allotment.apiserver.conversion import as_stored, in_version
+from allotment.apiserver.custom_resources.registration import DEFINITIONS, clear
 from allotment.apiserver.kinds.kind import Kind, User, Write
+from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry, Store
-from allotment.apiserver.versions import as_stored, in_version
-from allotment.apiserver.writing import managed_fields
+from allotment.apiserver.writes import managed_fields
 from allotment.model.features import Features
 from allotment.model.fields import Shape, shape_of
 from allotment.model.normal_form import normal
@@ -92,7 +92,7 @@ class Verbs:
         """The object that is asked about; raises 404."""
         entry = self.store.get(ask.kind.store_bucket, ask.namespace, ask.name)
         if entry is None:
-            raise statuses.not_found(ask.kind.group, ask.kind.plural, ask.name)
+            raise api_errors.not_found(ask.kind.group, ask.kind.plural, ask.name)
         return entry
 
     def write(self, ask: Ask, now: str) -> Write:
@@ -137,9 +137,9 @@ class Verbs:
         name = stored["metadata"].get("name") or ""
         _refuse(kind, name, problems)
         if given.get("resourceVersion") and not applied:
-            raise statuses.unclassified("resourceVersion should not be set on objects to be created")
+            raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.store_bucket, ask.namespace, name) is not None:
-            raise statuses.already_exists(kind, name)
+            raise api_errors.already_exists(kind, name)
         if applied:
             fields = given.get("managedFields")
         else:
@@ -165,7 +165,7 @@ class Verbs:
             return
         entry = self.store.get(_NAMESPACES, "", ask.namespace)
         if entry is None:
-            raise statuses.not_found("", _NAMESPACES, ask.namespace)
+            raise api_errors.not_found("", _NAMESPACES, ask.namespace)
         if "deletionTimestamp" in entry.tree["metadata"] and ask.kind.plural not in _UNSTORED:
             why = f"unable to create new content in namespace {ask.namespace} because it is being terminated"
             cause = {
@@ -173,7 +173,7 @@ class Verbs:
                 "message": f"namespace {ask.namespace} is being terminated",
                 "field": "metadata.namespace",
             }
-            raise statuses.forbidden(ask.kind, name, why, (cause,))
+            raise api_errors.forbidden(ask.kind, name, why, (cause,))
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class Verbs:
         if entry is None:
             if kind.create_on_update and not ask.subresource:
                 return self.create(ask, {**tree, "metadata": {**given, "name": ask.name}})
-            raise statuses.not_found(kind.group, kind.plural, ask.name)
+            raise api_errors.not_found(kind.group, kind.plural, ask.name)
         old = entry.tree
         before: Tree = old["metadata"]
         self._preconditions(ask, given, before)
@@ -223,13 +223,13 @@ class Verbs:
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
             )
-            raise statuses.conflict(kind.group, kind.plural, ask.name, why)
+            raise api_errors.conflict(kind.group, kind.plural, ask.name, why)
         if revision in (None, "", "0"):
             if not kind.unconditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise statuses.invalid(kind.group, kind.plural, ask.name, (error,))
+                raise api_errors.invalid(kind.group, kind.plural, ask.name, (error,))
         elif revision != before["resourceVersion"]:
-            raise statuses.modified(kind, ask.name)
+            raise api_errors.modified(kind, ask.name)
 
     def remove(self, ask: Ask) -> Entry:
         """Delete what nothing holds any more. A definition takes the objects of its kind along."""
@@ -356,17 +356,17 @@ def _grown(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
 def _same_name(found: Any, wanted: str) -> None:
     if not found:
         message = f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        raise statuses.bad_request(message)
+        raise api_errors.bad_request(message)
     if found != wanted:
         message = f"the name of the object ({found}) does not match the name on the URL ({wanted})"
-        raise statuses.bad_request(message)
+        raise api_errors.bad_request(message)
 
 
 def _refuse(kind: Kind, name: str, problems: Iterable[FieldError]) -> None:
     errors = list(problems)
     if errors:
         group = "" if kind.stored_as else kind.group
-        raise statuses.invalid(group, kind.kind, name, errors)
+        raise api_errors.invalid(group, kind.kind, name, errors)
 
 
 def _stored_shape(kind: Kind) -> Shape | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from allotment.apiserver.reading.columns import age
+from allotment.apiserver.reads.columns import age
 from allotment.cli.shown.screen import open_screen
 from allotment.lab.state import Register
 

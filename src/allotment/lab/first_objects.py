@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from allotment.apiserver.access.bootstrap import cluster_objects
-from allotment.apiserver.catalog import Catalog
 from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Change, Store
 from allotment.apiserver.verbs import Ask, Verbs
 from allotment.cluster.errors import StatusError

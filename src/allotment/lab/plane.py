@@ -25,10 +25,10 @@ from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import namespace_objects
 from allotment.apiserver.access.reviews import Access as ApiAccess
 from allotment.apiserver.api import Api
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.built_in_kinds import built_in_kinds
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.apiserver.kinds.kind import Kind, User
-from allotment.apiserver.local import LocalClient, Pace
-from allotment.apiserver.registry import built_in_kinds
+from allotment.apiserver.local_client import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster import collection, program
 from allotment.cluster.caches import Caches

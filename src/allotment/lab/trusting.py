@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator, Authorize
-from allotment.apiserver.exchange import Request
+from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import Reader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.validation.errors import failure

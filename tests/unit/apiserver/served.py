@@ -13,10 +13,10 @@ from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.api import Api
-from allotment.apiserver.exchange import Answer, Peer, Request, Response, Streaming
+from allotment.apiserver.built_in_kinds import built_in_kinds
+from allotment.apiserver.http_messages import Answer, Peer, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.local import LocalClient, Pace
-from allotment.apiserver.registry import built_in_kinds
+from allotment.apiserver.local_client import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.kinds.kind import Kind, User, Write
-from allotment.apiserver.registry import built_in_kinds
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
 from allotment.model.trees import Tree

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.exchange import Peer, Response, Streaming
+from allotment.apiserver.http_messages import Peer, Response, Streaming
 from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.local import LocalClient
+from allotment.apiserver.local_client import LocalClient
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CONFIG_MAPS
 from tests.unit.apiserver.served import ADMIN, APPLY, CLAIMS, MAPS, PODS, Served, closed, config_map, pod

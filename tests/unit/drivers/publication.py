@@ -12,9 +12,9 @@ from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.reviews import Access
 from allotment.apiserver.api import Api
+from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.local import LocalClient
-from allotment.apiserver.registry import built_in_kinds
+from allotment.apiserver.local_client import LocalClient
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock

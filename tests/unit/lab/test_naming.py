@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.apiserver.registry import built_in_kinds
+from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.cluster.resources import DEPLOYMENTS, PODS
 from allotment.lab.naming import UnknownKind, by_type, by_word
 from allotment.model.features import Features

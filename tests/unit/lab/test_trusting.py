@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.exchange import Request
+from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError

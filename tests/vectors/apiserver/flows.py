@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, TypeVar
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.model.trees import Tree
 from tests.vectors.apiserver.comparing import difference
 from tests.vectors.apiserver.doings import Doing, doings

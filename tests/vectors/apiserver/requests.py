@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from allotment.apiserver.exchange import Peer, Request, Response, Streaming
+from allotment.apiserver.http_messages import Peer, Request, Response, Streaming
 from tests.vectors.apiserver.comparing import answer_difference, body_difference
 from tests.vectors.apiserver.driven import Act, acts
 from tests.vectors.apiserver.masking import Correspondence, body_of

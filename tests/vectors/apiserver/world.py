@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from allotment.apiserver.exchange import Answer, Request
+from allotment.apiserver.http_messages import Answer, Request
 from allotment.apiserver.storage.store import Store
 from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings

@@ -12,9 +12,9 @@ from operator import methodcaller
 from typing import Final, Protocol
 from urllib.parse import unquote
 
-from allotment.apiserver import statuses
+from allotment.apiserver import api_errors
 from allotment.apiserver.access import tokens
-from allotment.apiserver.exchange import Request
+from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import Reader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
@@ -81,7 +81,7 @@ class Authenticator:
         headers = request.headers
         name = headers.get("impersonate-user", "")
         if not name:  # a group alone would leave the sender as he is, with all that he may
-            raise statuses.bad_request(
+            raise api_errors.bad_request(
                 "groups, uids and extras are impersonated with a user: Impersonate-User is missing"
             )
         groups = _listed(headers.get("impersonate-group", ""))

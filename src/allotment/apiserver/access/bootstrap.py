@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
+from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
 from allotment.model.trees import Tree
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

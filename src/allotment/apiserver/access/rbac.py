@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.apiserver.kinds.checks import matches
+from allotment.apiserver.kinds.field_validation import matches
 from allotment.apiserver.kinds.kind import Reader, User
 from allotment.model.trees import Tree
 

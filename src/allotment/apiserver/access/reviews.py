@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from allotment.apiserver import statuses
+from allotment.apiserver import api_errors
 from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import Authenticator
 from allotment.apiserver.access.authorization import MASTERS, Authorizer
@@ -55,7 +55,7 @@ def _self_subject(tree: Tree, user: User, access: Access) -> Tree:
 def _token(tree: Tree, user: User, access: Access) -> Tree:
     spec = tree.get("spec") or {}
     if not spec.get("token"):
-        raise statuses.bad_request("token is required for TokenReview in authentication")
+        raise api_errors.bad_request("token is required for TokenReview in authentication")
     audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
     found = access.authenticator.of_token(spec["token"], audiences)
     if found is None:
@@ -103,7 +103,7 @@ def _judged(tree: Tree, subject: User, access: Access) -> Tree:
 
 def _refuse(tree: Tree, errors: Sequence[FieldError]) -> None:
     if errors:
-        raise statuses.invalid(_AUTHORIZATION, tree["kind"], "", errors)
+        raise api_errors.invalid(_AUTHORIZATION, tree["kind"], "", errors)
 
 
 def _self_access(tree: Tree, user: User, access: Access) -> Tree:
@@ -146,7 +146,7 @@ def _local_access(tree: Tree, user: User, access: Access) -> Tree:
 def _self_rules(tree: Tree, user: User, access: Access) -> Tree:
     namespace = (tree.get("spec") or {}).get("namespace") or ""
     if not namespace:
-        raise statuses.bad_request("no namespace on request")
+        raise api_errors.bad_request("no namespace on request")
     resources: list[Tree] = []
     paths: list[Tree] = []
     if MASTERS in user.groups:
@@ -183,7 +183,7 @@ def token_request(account: Tree, body: Tree, access: Access, *, now: datetime, t
         errors.append(required("spec.boundObjectRef.name"))
     meta = account["metadata"]
     if errors:
-        raise statuses.invalid("authentication.k8s.io", "TokenRequest", meta["name"], errors)
+        raise api_errors.invalid("authentication.k8s.io", "TokenRequest", meta["name"], errors)
     pod = _bound_pod(reference, meta, access) if reference else None
     audiences = tuple(spec.get("audiences") or ()) or (tokens.AUDIENCE,)
     # Upstream's --service-account-extend-token-expiration: who does not read its token again keeps it for a year.
@@ -218,12 +218,12 @@ def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     if (group, reference.get("kind")) != ("", "Pod"):
         sort = f"{group}/{version}, Kind={reference.get('kind') or ''}"
-        raise statuses.bad_request(f"cannot bind token to object of type {sort}")
+        raise api_errors.bad_request(f"cannot bind token to object of type {sort}")
     entry = access.authenticator.reader.get("pods", account["namespace"], reference["name"])
     if entry is None:
-        raise statuses.not_found("", "pods", reference["name"])
+        raise api_errors.not_found("", "pods", reference["name"])
     if (entry.tree.get("spec") or {}).get("serviceAccountName") != account["name"]:
-        raise statuses.bad_request(
+        raise api_errors.bad_request(
             f"cannot bind token for serviceaccount {quote(account['name'])} to pod running with different "
             "serviceaccount name."
         )
@@ -233,5 +233,5 @@ def _bound_pod(reference: Tree, account: Tree, access: Access) -> Tree:
             f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
             "been deleted and then recreated"
         )
-        raise statuses.conflict("", "Pod", reference["name"], why)
+        raise api_errors.conflict("", "Pod", reference["name"], why)
     return entry.tree

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -60,7 +60,7 @@ def _spec(spec: Tree, before: Tree) -> Errors:
 def _reference(reference: Tree, path: str, grouped: bool | None) -> Errors:
     """``grouped``: whether the version must name a group; None where it may be anything."""
     for part in ("kind", "name"):
-        yield from checks.path_segment(reference.get(part) or "", f"{path}.{part}")
+        yield from field_validation.path_segment(reference.get(part) or "", f"{path}.{part}")
     version, at = reference.get("apiVersion") or "", f"{path}.apiVersion"
     if grouped is None:
         return
@@ -95,7 +95,7 @@ def _metric(metric: Tree, path: str) -> Errors:
 
 def _identified(source: Tree, path: str) -> Errors:
     name = (source.get("metric") or {}).get("name") or ""
-    yield from checks.path_segment(name, f"{path}.metric.name", "must specify a metric name")
+    yield from field_validation.path_segment(name, f"{path}.metric.name", "must specify a metric name")
 
 
 def _target(target: Tree, path: str) -> Errors:
@@ -160,7 +160,9 @@ def _container_resource(source: Tree, path: str) -> Errors:
     if not name:
         yield required(f"{path}.name", "must specify a resource name")
     else:
-        yield from (invalid(f"{path}.name", name, problem) for problem in checks.container_resource_problems(name))
+        yield from (
+            invalid(f"{path}.name", name, problem) for problem in field_validation.container_resource_problems(name)
+        )
     if not container:
         yield required(f"{path}.container", "must specify a container")
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
+from allotment.apiserver.kinds.admission_errors import forbidden as refused
 from allotment.apiserver.kinds.containers import requirements
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import tolerations
-from allotment.apiserver.kinds.refusals import forbidden as refused
 from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -59,7 +59,7 @@ def _taints(spec: Tree) -> Errors:
 def _node_resources(tree: Tree) -> Errors:
     for part in ("capacity", "allocatable"):
         for name, amount in sorted(((tree.get("status") or {}).get(part) or {}).items()):
-            yield from checks.amount(name, amount, f"status.{part}.{name}")
+            yield from field_validation.amount(name, amount, f"status.{part}.{name}")
 
 
 def _node(tree: Tree, write: Write) -> Errors:
@@ -176,7 +176,7 @@ def _lease(tree: Tree, write: Write) -> Errors:
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
         yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
-    yield from checks.non_negative(spec.get("leaseTransitions"), "spec.leaseTransitions")
+    yield from field_validation.non_negative(spec.get("leaseTransitions"), "spec.leaseTransitions")
 
 
 def _budget(tree: Tree, write: Write) -> Errors:
@@ -190,9 +190,9 @@ def _budget(tree: Tree, write: Write) -> Errors:
         yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for name, value in (("minAvailable", least), ("maxUnavailable", most)):
         if value is not None:
-            yield from checks.count_or_percent(value, f"spec.{name}")
-            yield from checks.at_most_all(value, f"spec.{name}")
-    yield from checks.label_selector(spec.get("selector"), "spec.selector")
+            yield from field_validation.count_or_percent(value, f"spec.{name}")
+            yield from field_validation.at_most_all(value, f"spec.{name}")
+    yield from field_validation.label_selector(spec.get("selector"), "spec.selector")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
@@ -201,7 +201,7 @@ def _runtime_class(tree: Tree, write: Write) -> Errors:
     handler, scheduling = tree.get("handler") or "", tree.get("scheduling") or {}
     yield from names.label(handler, "handler") if handler else (required("handler"),)
     yield from requirements({"limits": (tree.get("overhead") or {}).get("podFixed")}, frozenset(), "overhead")
-    yield from checks.labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    yield from field_validation.labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
     tolerated: Sequence[Tree] = scheduling.get("tolerations") or ()
     yield from tolerations(tolerated, "scheduling.tolerations")
     keys = [tuple(item.get(part) or "" for part in ("key", "operator", "value", "effect")) for item in tolerated]
@@ -234,7 +234,7 @@ RULES: Final[Mapping[str, Rules]] = {
     "poddisruptionbudgets.policy": Rules(
         validate_create=_budget, has_generation=True,
         validate_update=lambda new, old, write: () if write.subresource else _budget(new, write),
-        name=checks.path_segment_problems,
+        name=field_validation.path_segment_problems,
     ),
     "runtimeclasses.node.k8s.io": Rules(validate_create=_runtime_class, validate_update=_runtime_class_updated),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.model.core import ContainerResourceClaim
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -124,7 +124,7 @@ def _common(item: Tree, around: Surroundings, path: str) -> Errors:
         yield required(f"{path}.image")
     policy = item.get("terminationMessagePolicy")
     if policy not in _TERMINATION:
-        yield from checks.choice(policy, f"{path}.terminationMessagePolicy", _TERMINATION)
+        yield from field_validation.choice(policy, f"{path}.terminationMessagePolicy", _TERMINATION)
     if ports := item.get("ports"):
         yield from _ports(ports, f"{path}.ports")
     if env := item.get("env"):
@@ -135,7 +135,7 @@ def _common(item: Tree, around: Surroundings, path: str) -> Errors:
         yield from _mounts(mounts, around.volumes, f"{path}.volumeMounts")
     pull = item.get("imagePullPolicy")
     if pull not in _PULL:
-        yield from checks.choice(pull, f"{path}.imagePullPolicy", _PULL)
+        yield from field_validation.choice(pull, f"{path}.imagePullPolicy", _PULL)
     if resources := item.get("resources"):
         yield from requirements(resources, around.claims, f"{path}.resources")
     if policies := item.get("resizePolicy"):
@@ -152,7 +152,7 @@ def _ports(ports: Sequence[Tree], path: str) -> Errors:
     for index, entry in enumerate(ports):
         at, name = f"{path}[{index}]", entry.get("name")
         if name:
-            problems = checks.port_name_problems(name)
+            problems = field_validation.port_name_problems(name)
             for problem in problems:
                 yield invalid(f"{at}.name", name, problem)
             if not problems and name in seen:
@@ -161,10 +161,10 @@ def _ports(ports: Sequence[Tree], path: str) -> Errors:
         if not entry.get("containerPort"):
             yield required(f"{at}.containerPort")
         else:
-            yield from checks.port(entry["containerPort"], f"{at}.containerPort")
+            yield from field_validation.port(entry["containerPort"], f"{at}.containerPort")
         if entry.get("hostPort"):
-            yield from checks.port(entry["hostPort"], f"{at}.hostPort")
-        yield from checks.choice(entry.get("protocol"), f"{at}.protocol", _PROTOCOLS)
+            yield from field_validation.port(entry["hostPort"], f"{at}.hostPort")
+        yield from field_validation.choice(entry.get("protocol"), f"{at}.protocol", _PROTOCOLS)
 
 
 def _host_ports(items: Sequence[Tree], path: str) -> Errors:
@@ -186,7 +186,7 @@ def _env(variables: Sequence[Tree], path: str) -> Errors:
         if not name:
             yield required(f"{at}.name")
         else:
-            for problem in checks.env_name_problems(name):
+            for problem in field_validation.env_name_problems(name):
                 yield invalid(f"{at}.name", name, problem)
         source = variable.get("valueFrom")
         if source is not None:
@@ -222,7 +222,7 @@ def _env_reference(sort: str, reference: Tree, path: str) -> Errors:
         if not key:
             yield required(f"{path}.key")
         else:
-            for problem in checks.config_key_problems(key):
+            for problem in field_validation.config_key_problems(key):
                 yield invalid(f"{path}.key", key, problem)
     elif sort == "resourceFieldRef" and not reference.get("resource"):
         yield required(f"{path}.resource")
@@ -232,7 +232,7 @@ def _env_from(sources: Sequence[Tree], path: str) -> Errors:
     for index, source in enumerate(sources):
         at, prefix = f"{path}[{index}]", source.get("prefix")
         if prefix:
-            for problem in checks.env_name_problems(prefix):
+            for problem in field_validation.env_name_problems(prefix):
                 yield invalid(f"{at}.prefix", prefix, problem)
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in given:
@@ -279,14 +279,14 @@ def requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors
     requests: Mapping[str, Any] = resources.get("requests") or {}
     for name in sorted(limits):
         at = f"{path}.limits[{name}]"
-        for problem in checks.container_resource_problems(name):
+        for problem in field_validation.container_resource_problems(name):
             yield invalid(at, name, problem)
-        yield from checks.amount(name, limits[name], at)
+        yield from field_validation.amount(name, limits[name], at)
     for name in sorted(requests):
         at = f"{path}.requests[{name}]"
-        for problem in checks.container_resource_problems(name):
+        for problem in field_validation.container_resource_problems(name):
             yield invalid(at, name, problem)
-        yield from checks.amount(name, requests[name], at)
+        yield from field_validation.amount(name, requests[name], at)
         yield from _within(name, Quantity.parse(str(requests[name])), limits.get(name), path)
     huge = any(name.startswith("hugepages-") for name in (*limits, *requests))
     if huge and not any(name in ("cpu", "memory") for name in (*limits, *requests)):
@@ -296,7 +296,7 @@ def requirements(resources: Tree, claims: AbstractSet[str], path: str) -> Errors
 
 
 def _within(name: str, request: Quantity, limit_text: Any, path: str) -> Errors:
-    shared = checks.overcommittable(name)
+    shared = field_validation.overcommittable(name)
     if limit_text is None:
         if not shared:
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
@@ -315,8 +315,8 @@ def _resize(policies: Sequence[Tree], restart_policy: str, path: str) -> Errors:
         if name in seen:
             yield duplicate(f"{path}[{index}]", name)
         seen.add(name)
-        yield from checks.choice(name, path, ("cpu", "memory"))
-        yield from checks.choice(how, path, ("NotRequired", "RestartContainer"))
+        yield from field_validation.choice(name, path, ("cpu", "memory"))
+        yield from field_validation.choice(how, path, ("NotRequired", "RestartContainer"))
         if restart_policy == "Never" and how != "NotRequired":
             yield invalid(path, how, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
@@ -338,7 +338,7 @@ def _life(item: Tree, path: str) -> Errors:
 def _probe(name: str, probe: Tree, path: str) -> Errors:
     yield from _handler(probe, path)
     for number in _NUMBERS_OF_PROBES:
-        yield from checks.non_negative(probe.get(number), f"{path}.{number}")
+        yield from field_validation.non_negative(probe.get(number), f"{path}.{number}")
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and grace <= 0:
         yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
@@ -361,10 +361,10 @@ def _handler(handler: Tree, path: str) -> Errors:
     if first == "httpGet":
         if not action.get("path"):
             yield required(f"{at}.path")
-        yield from checks.port_or_name(action.get("port", 0), f"{at}.port")
-        yield from checks.choice(action.get("scheme"), f"{at}.scheme", ("HTTP", "HTTPS"))
+        yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
+        yield from field_validation.choice(action.get("scheme"), f"{at}.scheme", ("HTTP", "HTTPS"))
     if first in ("tcpSocket", "grpc"):
-        yield from checks.port_or_name(action.get("port", 0), f"{at}.port")
+        yield from field_validation.port_or_name(action.get("port", 0), f"{at}.port")
     for name in given[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
 
@@ -375,7 +375,7 @@ def _restart(item: Tree, path: str) -> Errors:
         if rules:
             yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
     else:
-        yield from checks.choice(policy, f"{path}.restartPolicy", _RESTART)
+        yield from field_validation.choice(policy, f"{path}.restartPolicy", _RESTART)
     if len(rules) > 20:
         yield too_many(f"{path}.restartPolicyRules", len(rules), 20)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from zoneinfo import available_timezones
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.jobs import job_spec
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.model.trees import Tree
@@ -76,7 +76,7 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
         yield required("spec.schedule")
     else:
         yield from _schedule(schedule, spec.get("timeZone"), may_say_zone="TZ" in ((old or {}).get("schedule") or ""))
-    yield from checks.non_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
+    yield from field_validation.non_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
     zone = spec.get("timeZone")
     if zone is not None and (old is None or old.get("timeZone") != zone):
         yield from _zone(zone)
@@ -91,7 +91,7 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
     if inner.get("manualSelector"):
         yield not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
     for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        yield from checks.non_negative(spec.get(name), f"spec.{name}")
+        yield from field_validation.non_negative(spec.get(name), f"spec.{name}")
 
 
 def _schedule(schedule: str, zone: str | None, *, may_say_zone: bool) -> Errors:

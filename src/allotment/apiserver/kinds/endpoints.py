@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import NO_ADDRESS, external_address, family_of, is_address
 from allotment.model.trees import Tree
@@ -84,7 +84,7 @@ def _endpoint(endpoint: Tree, kind: str, path: str) -> Errors:
             yield from names.subdomain(text.removesuffix("."), at)
     if endpoint.get("nodeName") is not None:
         yield from names.subdomain(endpoint["nodeName"], f"{path}.nodeName")
-    yield from checks.labels(endpoint.get("deprecatedTopology") or {}, f"{path}.deprecatedTopology")
+    yield from field_validation.labels(endpoint.get("deprecatedTopology") or {}, f"{path}.deprecatedTopology")
     if endpoint.get("hostname") is not None:
         yield from names.label(endpoint["hostname"], f"{path}.hostname")
 
@@ -129,7 +129,7 @@ def _port(port: Tree, path: str, *, named: bool) -> Errors:
         yield from names.label(name, f"{path}.name")
     elif named:
         yield required(f"{path}.name")
-    yield from checks.port(port.get("port") or 0, f"{path}.port")
+    yield from field_validation.port(port.get("port") or 0, f"{path}.port")
     yield from _protocol(port, path)
 
 

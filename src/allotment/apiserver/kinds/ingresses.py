@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import is_address
 from allotment.model.trees import Tree
@@ -109,10 +109,10 @@ def _backend(backend: Tree, path: str) -> Errors:
         if port.get("name") and port.get("number"):
             yield invalid(path, "", "cannot set both port name & port number")
         elif port.get("name"):
-            for problem in checks.port_name_problems(port["name"]):
+            for problem in field_validation.port_name_problems(port["name"]):
                 yield invalid(f"{path}.service.port.name", port["name"], problem)
         elif port.get("number"):
-            yield from checks.port(port["number"], f"{path}.service.port.number")
+            yield from field_validation.port(port["number"], f"{path}.service.port.number")
         else:
             yield required(path, "port name or number is required")
 
@@ -121,7 +121,7 @@ def _reference(reference: Tree, path: str) -> Errors:
     if reference.get("apiGroup") is not None:
         yield from names.subdomain(reference["apiGroup"], f"{path}.apiGroup")
     for part in ("kind", "name"):
-        yield from checks.path_segment(reference.get(part) or "", f"{path}.{part}")
+        yield from field_validation.path_segment(reference.get(part) or "", f"{path}.{part}")
 
 
 def _ingress_class(tree: Tree, write: Write) -> Errors:
@@ -129,7 +129,7 @@ def _ingress_class(tree: Tree, write: Write) -> Errors:
     controller, parameters = spec.get("controller") or "", spec.get("parameters")
     if len(controller) > _MOST_CONTROLLER:
         yield too_long("spec.controller", _MOST_CONTROLLER)
-    yield from checks.domain_prefixed_path(controller, "spec.controller")
+    yield from field_validation.domain_prefixed_path(controller, "spec.controller")
     if parameters is None:
         return
     at, scope, namespace = "spec.parameters", parameters.get("scope"), parameters.get("namespace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -130,7 +130,7 @@ def _enough(rule: Tree, path: str, completions: int) -> Errors:
             yield invalid(at, indexes, f"error parsing succeededIndexes: {error}")
     if count is not None:
         at = f"{path}.succeededCount"
-        yield from checks.non_negative(count, at)
+        yield from field_validation.non_negative(count, at)
         if count > completions:
             detail = f"must be less than or equal to {completions} (the number of specified completions)"
             yield invalid(at, count, detail)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.apiserver.kinds import checks
-from allotment.apiserver.kinds.go_text import pod_template_value
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.job_policies import pod_failure_policy, success_policy
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
+from allotment.apiserver.kinds.pod_spec_diff import pod_template_value
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, not_supported, required, too_long
@@ -53,12 +53,12 @@ def _with_selector(tree: Tree, write: Write) -> Tree:
 def job_spec(spec: Tree, path: str) -> Errors:
     """A JobSpec, but for its selector."""
     for name in _COUNTS:
-        yield from checks.non_negative(spec.get(name), f"{path}.{name}")
+        yield from field_validation.non_negative(spec.get(name), f"{path}.{name}")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     manager = spec.get("managedBy")
     if manager is not None:
-        yield from checks.domain_prefixed_path(manager, f"{path}.managedBy")
+        yield from field_validation.domain_prefixed_path(manager, f"{path}.managedBy")
         if len(manager) > _MOST_MANAGER:
             yield too_long(f"{path}.managedBy", _MOST_MANAGER)
     yield from _completion(spec, path)
@@ -121,9 +121,9 @@ def _selected(spec: Tree) -> Errors:
     if selector is None:
         yield required("spec.selector")
     else:
-        yield from checks.label_selector(selector, "spec.selector")
+        yield from field_validation.label_selector(selector, "spec.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if checks.readable(selector) and not checks.matches(selector, labels or {}):
+    if field_validation.readable(selector) and not field_validation.matches(selector, labels or {}):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
@@ -142,8 +142,8 @@ def _generated(tree: Tree) -> Errors:
             yield required(at, f"must be '{value}'")
         elif labels[key] != value:
             yield invalid(at, labels, f"must be '{value}'")
-    if checks.readable(selector) and not checks.matches(selector, wanted):
-        yield invalid("spec.selector", checks.shown(selector), "`selector` not auto-generated")
+    if field_validation.readable(selector) and not field_validation.matches(selector, wanted):
+        yield invalid("spec.selector", field_validation.shown(selector), "`selector` not auto-generated")
 
 
 def _job(tree: Tree, write: Write) -> Errors:
@@ -167,7 +167,7 @@ def _job_update(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _selected(after)
     yield from _completions_kept(after, before)
     if after.get("selector") != before.get("selector"):
-        yield immutable("spec.selector", checks.shown(after.get("selector")))
+        yield immutable("spec.selector", field_validation.shown(after.get("selector")))
     yield from _template_kept(after, old)
     for name in _FIXED:
         if after.get(name) != before.get(name):

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
 from allotment.model.trees import Tree
@@ -20,7 +20,7 @@ _PEERS: Final = ("podSelector", "namespaceSelector", "ipBlock")
 
 def _policy(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
-    yield from checks.label_selector(spec.get("podSelector"), "spec.podSelector")
+    yield from field_validation.label_selector(spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(spec.get(direction) or ()):
             at = f"spec.{direction}[{index}]"
@@ -47,17 +47,17 @@ def _port(entry: Tree, path: str) -> Errors:
         yield not_supported(f"{path}.protocol", Named(protocol), _PROTOCOLS)
     at = f"{path}.endPort"
     if isinstance(port, int):
-        yield from checks.port(port, f"{path}.port")
+        yield from field_validation.port(port, f"{path}.port")
         if last is not None:
             if last < port:
                 yield invalid(at, port, "must be greater than or equal to `port`")
-            yield from checks.port(last, at)
+            yield from field_validation.port(last, at)
     else:
         if last is not None:
             why = "is not specified" if port is None else "is non-numeric"
             yield invalid(at, last, f"may not be specified when `port` {why}")
         if port is not None:
-            yield from checks.port_or_name(port, f"{path}.port")
+            yield from field_validation.port_or_name(port, f"{path}.port")
 
 
 def _peer(peer: Tree, path: str) -> Errors:
@@ -66,7 +66,7 @@ def _peer(peer: Tree, path: str) -> Errors:
         if part == "ipBlock":
             yield from _block(peer[part], f"{path}.{part}")
         else:
-            yield from checks.label_selector(peer[part], f"{path}.{part}")
+            yield from field_validation.label_selector(peer[part], f"{path}.{part}")
     if not given:
         yield required(path, "must specify a peer")
     elif len(given) > 1 and "ipBlock" in given:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import Reader, Write
-from allotment.apiserver.kinds.limit_ranges import with_default_limits
-from allotment.apiserver.kinds.refusals import forbidden
+from allotment.apiserver.kinds.limit_range_admission import with_default_limits
 from allotment.model.trees import Tree
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.refusals import forbidden
 from allotment.model.pod_groups import FINALIZER
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree

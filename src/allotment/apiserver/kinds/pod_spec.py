@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.containers import (
     Surroundings,
     containers,
@@ -56,10 +56,10 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
     if resources := spec.get("resources"):
         yield from _pod_resources(resources, f"{path}.resources")
     if restart not in _RESTART:
-        yield from checks.choice(restart, f"{path}.restartPolicy", _RESTART)
+        yield from field_validation.choice(restart, f"{path}.restartPolicy", _RESTART)
     if spec.get("dnsPolicy") not in _DNS:
-        yield from checks.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS)
-    yield from checks.labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+        yield from field_validation.choice(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS)
+    yield from field_validation.labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     if affinity := spec.get("affinity"):
         yield from _affinity(affinity, f"{path}.affinity")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
@@ -73,7 +73,7 @@ def pod_spec(spec: Tree, annotations: Mapping[str, str], path: str) -> Errors:
         yield from tolerations(tolerated, f"{path}.tolerations")
     policy = spec.get("preemptionPolicy")
     if policy is not None:
-        yield from checks.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
+        yield from field_validation.choice(policy, f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
     group = spec.get("schedulingGroup")
     if group is not None and not group.get("podGroupName"):
         yield required(f"{path}.schedulingGroup.podGroupName", "must specify one of: `podGroupName`")
@@ -133,7 +133,7 @@ def tolerations(items: Sequence[Tree], path: str) -> Errors:
         else:
             yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
         if effect:
-            yield from checks.choice(effect, f"{at}.effect", _EFFECTS)
+            yield from field_validation.choice(effect, f"{at}.effect", _EFFECTS)
 
 
 # --- affinity and spreading ------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def _weight(term: Tree, path: str) -> Errors:
 
 
 def _pod_term(term: Tree, path: str) -> Errors:
-    yield from checks.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
-    yield from checks.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    yield from field_validation.label_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    yield from field_validation.label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for name in term.get("namespaces") or ():
         yield from names.label(name, f"{path}.namespace")
     key = term.get("topologyKey") or ""
@@ -203,13 +203,13 @@ def _spread(constraints: Sequence[Tree], path: str) -> Errors:
         least = constraint.get("minDomains")
         if least is not None and least <= 0:
             yield invalid(f"{at}.minDomains", least, "must be greater than zero")
-        yield from checks.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+        yield from field_validation.label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
 
 
 def template(spec: Tree, meta: Tree, path: str) -> Errors:
     """A PodTemplateSpec: labels, annotations and the pod's spec."""
     # Upstream leaves "metadata" out of these two paths.
-    yield from checks.labels(meta.get("labels") or {}, f"{path}.labels")
+    yield from field_validation.labels(meta.get("labels") or {}, f"{path}.labels")
     for key in sorted(meta.get("annotations") or {}):
         for problem in names.label_key_problems(key.lower()):
             yield invalid(f"{path}.annotations", key, problem)

@@ -10,9 +10,9 @@ from typing import Final
 
 from allotment.apiserver.kinds import pod_admission
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.limit_ranges import keep_pod_within
-from allotment.apiserver.kinds.pod_changes import ephemeral_update, resize_update, spec_update
+from allotment.apiserver.kinds.limit_range_admission import keep_pod_within
 from allotment.apiserver.kinds.pod_spec import pod_spec
+from allotment.apiserver.kinds.pod_updates import ephemeral_update, resize_update, spec_update
 from allotment.apiserver.kinds.qos import qos_class
 from allotment.model.core import Pod
 from allotment.model.trees import Tree, to_value

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -56,7 +56,7 @@ def service_spec(tree: Tree) -> Errors:
     if kind == "ExternalName":
         yield from _external_name(spec)
     yield from _ports(ports)
-    yield from checks.labels(spec.get("selector") or {}, "spec.selector")
+    yield from field_validation.labels(spec.get("selector") or {}, "spec.selector")
     yield from _affinity(spec)
     yield from addresses(spec)
     for index, text in enumerate(spec.get("externalIPs") or ()):
@@ -87,13 +87,13 @@ def _ports(ports: Sequence[Tree]) -> Errors:
             seen.add(name)
         elif len(ports) > 1:
             yield required(f"{at}.name")
-        yield from checks.port(entry.get("port") or 0, f"{at}.port")
+        yield from field_validation.port(entry.get("port") or 0, f"{at}.port")
         protocol = entry.get("protocol") or ""
         if protocol not in _PROTOCOLS:
             at_protocol = f"{at}.protocol"
             yield not_supported(at_protocol, Named(protocol), _PROTOCOLS) if protocol else required(at_protocol)
         target = entry.get("targetPort")
-        yield from checks.port_or_name(target if target is not None else 0, f"{at}.targetPort")
+        yield from field_validation.port_or_name(target if target is not None else 0, f"{at}.targetPort")
         if entry.get("appProtocol") is not None:
             yield from names.label_key(entry["appProtocol"], f"{at}.appProtocol")
 

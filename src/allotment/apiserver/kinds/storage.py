@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.volume_claims import access_modes
 from allotment.model.node_selectors import NodeSelector
@@ -197,7 +197,9 @@ def _node(tree: Tree, write: Write) -> Errors:
             yield required(f"{at}.nodeID")
         if len(node) > _MOST_NODE_ID:
             yield invalid(f"{at}.nodeID", node, f"must be {_MOST_NODE_ID} characters or less")
-        yield from checks.non_negative((driver.get("allocatable") or {}).get("count"), f"{at}.allocatable.count")
+        yield from field_validation.non_negative(
+            (driver.get("allocatable") or {}).get("count"), f"{at}.allocatable.count"
+        )
         if name in seen:
             yield duplicate(f"{at}.name", name)
         seen.add(name)

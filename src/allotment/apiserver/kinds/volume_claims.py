@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
-from allotment.apiserver.kinds.limit_ranges import keep_claim_within
+from allotment.apiserver.kinds.limit_range_admission import keep_claim_within
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
@@ -27,7 +27,7 @@ def claim_spec(spec: Tree, path: str) -> Errors:
     if not modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     if spec.get("selector") is not None:
-        yield from checks.label_selector(spec["selector"], f"{path}.selector")
+        yield from field_validation.label_selector(spec["selector"], f"{path}.selector")
     yield from access_modes(modes, path)
     asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     at = f"{path}.resources[storage]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.containers import descending
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
@@ -67,7 +67,7 @@ def _host_path(source: Tree, path: str) -> Errors:
     elif ".." in where.split("/"):
         yield invalid(f"{path}.path", where, "must not contain '..'")
     if source.get("type"):
-        yield from checks.choice(source["type"], f"{path}.type", _HOST_TYPES)
+        yield from field_validation.choice(source["type"], f"{path}.type", _HOST_TYPES)
 
 
 def _secret(source: Tree, path: str) -> Errors:

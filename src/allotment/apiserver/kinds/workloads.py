@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from allotment.apiserver.kinds import checks
+from allotment.apiserver.kinds import field_validation
 from allotment.apiserver.kinds.defaults.workloads import TEMPLATE_GENERATION
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.pod_spec import template
@@ -33,15 +33,15 @@ def _selected(spec: Tree, word: str) -> Errors:
     if selector is None:
         yield required("spec.selector")
         return
-    yield from checks.label_selector(selector, "spec.selector")
+    yield from field_validation.label_selector(selector, "spec.selector")
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid("spec.selector", checks.shown(selector), f"empty selector is invalid for {word}")
+        yield invalid("spec.selector", field_validation.shown(selector), f"empty selector is invalid for {word}")
 
 
 def _fitting(selector: Tree | None, wanted: Tree) -> Errors:
     """Whether a usable selector finds the template's pods."""
     labels = (wanted.get("metadata") or {}).get("labels")
-    if not checks.matches(selector, labels or {}):
+    if not field_validation.matches(selector, labels or {}):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
@@ -59,8 +59,8 @@ def _replicated(spec: Tree) -> Errors:
     """Selector and template of a Deployment or ReplicaSet."""
     yield from _selected(spec, "deployment")
     selector, wanted = spec.get("selector"), spec.get("template") or {}
-    if not checks.readable(selector):
-        yield invalid("spec.selector", checks.shown(selector), "invalid label selector")
+    if not field_validation.readable(selector):
+        yield invalid("spec.selector", field_validation.shown(selector), "invalid label selector")
         return
     yield from _fitting(selector, wanted)
     yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, "spec.template")
@@ -68,14 +68,14 @@ def _replicated(spec: Tree) -> Errors:
 
 
 def _deployment(spec: Tree) -> Errors:
-    yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
+    yield from field_validation.non_negative(spec.get("replicas"), "spec.replicas")
     yield from _replicated(spec)
     yield from _deployment_strategy(spec.get("strategy") or {}, "spec.strategy")
     for name in ("minReadySeconds", "revisionHistoryLimit"):
-        yield from checks.non_negative(spec.get(name), f"spec.{name}")
+        yield from field_validation.non_negative(spec.get(name), f"spec.{name}")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None:
-        yield from checks.non_negative(deadline, "spec.progressDeadlineSeconds")
+        yield from field_validation.non_negative(deadline, "spec.progressDeadlineSeconds")
         if deadline <= (spec.get("minReadySeconds") or 0):
             yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
@@ -88,11 +88,11 @@ def _deployment_strategy(strategy: Tree, path: str) -> Errors:
     elif kind == "RollingUpdate":
         at, rolling = f"{path}.rollingUpdate", rolling or {}
         for name in ("maxUnavailable", "maxSurge"):
-            yield from checks.count_or_percent(rolling.get(name) or 0, f"{at}.{name}")
-        if all(checks.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge")):
+            yield from field_validation.count_or_percent(rolling.get(name) or 0, f"{at}.{name}")
+        if all(field_validation.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge")):
             least = rolling.get("maxUnavailable") or 0
             yield invalid(f"{at}.maxUnavailable", least, "may not be 0 when `maxSurge` is 0")
-        yield from checks.at_most_all(rolling.get("maxUnavailable"), f"{at}.maxUnavailable")
+        yield from field_validation.at_most_all(rolling.get("maxUnavailable"), f"{at}.maxUnavailable")
     else:
         yield not_supported(path, _as_in_go(strategy), ("Recreate", "RollingUpdate"))
 
@@ -106,23 +106,23 @@ def _as_in_go(strategy: Tree) -> Tree:
 
 
 def _replica_set(spec: Tree) -> Errors:
-    yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
-    yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from field_validation.non_negative(spec.get("replicas"), "spec.replicas")
+    yield from field_validation.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from _replicated(spec)
 
 
 def _daemon_set(spec: Tree) -> Errors:
     selector, wanted = spec.get("selector"), spec.get("template") or {}
-    yield from checks.label_selector(selector, "spec.selector")
-    if checks.readable(selector):
+    yield from field_validation.label_selector(selector, "spec.selector")
+    if field_validation.readable(selector):
         yield from _fitting(selector, wanted)
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid("spec.selector", checks.shown(selector), "empty selector is invalid for daemonset")
+        yield invalid("spec.selector", field_validation.shown(selector), "empty selector is invalid for daemonset")
     yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, "spec.template")
     yield from _lasting(wanted.get("spec") or {}, "DaemonSet")
-    yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from field_validation.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
-    yield from checks.non_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
+    yield from field_validation.non_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
 
 def _daemon_strategy(strategy: Tree, path: str) -> Errors:
@@ -136,10 +136,10 @@ def _daemon_strategy(strategy: Tree, path: str) -> Errors:
     if rolling is None:
         yield required(at)
         return
-    for check in (checks.count_or_percent, checks.at_most_all):
+    for check in (field_validation.count_or_percent, field_validation.at_most_all):
         for name in ("maxUnavailable", "maxSurge"):
             yield from check(rolling.get(name) or 0, f"{at}.{name}")
-    short, more = (not checks.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge"))
+    short, more = (not field_validation.counts_nothing(rolling.get(name)) for name in ("maxUnavailable", "maxSurge"))
     if short and more:
         yield invalid(f"{at}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
     elif not short and not more:
@@ -183,20 +183,20 @@ def _stateful_set(spec: Tree) -> Errors:
     claims: Sequence[Tree] = spec.get("volumeClaimTemplates") or ()
     for index, claim in enumerate(claims):
         yield from claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
-    yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
-    yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-    yield from checks.non_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
+    yield from field_validation.non_negative(spec.get("replicas"), "spec.replicas")
+    yield from field_validation.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from field_validation.non_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     if spec.get("serviceName"):
         yield from names.label(spec["serviceName"], "spec.serviceName")
     yield from _selected(spec, "statefulset")
     selector, wanted = spec.get("selector"), spec.get("template") or {}
     meta, pod = wanted.get("metadata") or {}, wanted.get("spec") or {}
-    if not checks.readable(selector):
-        yield invalid("spec.selector", checks.shown(selector), "")
+    if not field_validation.readable(selector):
+        yield invalid("spec.selector", field_validation.shown(selector), "")
     else:
         yield from _fitting(selector, wanted)
         yield from template(_with_claims(pod, claims), meta, "spec.template")
-        yield from checks.labels(meta.get("labels") or {}, "spec.template.labels")
+        yield from field_validation.labels(meta.get("labels") or {}, "spec.template.labels")
     yield from _lasting(pod, "StatefulSet")
 
 
@@ -216,7 +216,7 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
         detail = "must be 'RollingUpdate' or 'OnDelete'"
         yield invalid(path, Fields(Type=kind, RollingUpdate=shown), detail)
     elif rolling is not None:
-        yield from checks.non_negative(rolling.get("partition"), f"{at}.partition")
+        yield from field_validation.non_negative(rolling.get("partition"), f"{at}.partition")
 
 
 def _one_at_a_time(tree: Tree, write: Write) -> Tree:
@@ -239,11 +239,11 @@ def _with_claims(pod: Tree, claims: Sequence[Tree]) -> Tree:
 
 
 def _replication_controller(spec: Tree) -> Errors:
-    yield from checks.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from field_validation.non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     selector: Mapping[str, str] = spec.get("selector") or {}
     if not selector:
         yield required("spec.selector")
-    yield from checks.non_negative(spec.get("replicas"), "spec.replicas")
+    yield from field_validation.non_negative(spec.get("replicas"), "spec.replicas")
     wanted = spec.get("template")
     if wanted is None:
         yield required("spec.template")
@@ -267,7 +267,7 @@ def _rules(
         yield from check(after)
         for name in fixed:
             if after.get(name) != before.get(name):
-                yield invalid(f"spec.{name}", checks.shown(after.get(name)), "field is immutable")
+                yield invalid(f"spec.{name}", field_validation.shown(after.get(name)), "field is immutable")
         if more is not None:
             yield from more(after, before)
 

@@ -24,10 +24,10 @@ from pathlib import Path
 import msgspec
 
 from allotment.apiserver.storage.buckets import Bucket, Key, within
-from allotment.apiserver.storage.disk import Disk, Row
+from allotment.apiserver.storage.database_file import Disk, Row
 from allotment.apiserver.storage.history import USUAL, History, Window
 from allotment.apiserver.storage.store import Change, Compacted, Entry
-from allotment.apiserver.storage.writing import Writer
+from allotment.apiserver.storage.writer_thread import Writer
 from allotment.model.trees import Tree
 
 #: The revision of an empty store; the first write makes the next one. 0 means "any" to clients.

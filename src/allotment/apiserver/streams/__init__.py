@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.exchange import Answer, Request
-from allotment.apiserver.streams.commands import attach, execute
-from allotment.apiserver.streams.forwarding import forward
+from allotment.apiserver.http_messages import Answer, Request
+from allotment.apiserver.streams.exec_attach import attach, execute
 from allotment.apiserver.streams.kubelets import Connection as Connection
 from allotment.apiserver.streams.kubelets import Kubelets as Kubelets
 from allotment.apiserver.streams.logs import logs
+from allotment.apiserver.streams.port_forward import forward
 
 _ANSWERS = {"log": logs, "exec": execute, "attach": attach, "portforward": forward}
 

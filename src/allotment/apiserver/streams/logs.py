@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming
-from allotment.apiserver.options import boolean, first, integer, parse_query
+from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
+from allotment.apiserver.request_options import boolean, first, integer, parse_query
+from allotment.apiserver.streams.container_lookup import container_named, has_log, is_bound, name_of, reachable, refused
 from allotment.apiserver.streams.kubelets import Kubelets
-from allotment.apiserver.streams.pods import container_named, has_log, is_bound, name_of, reachable, refused
 from allotment.cluster.errors import StatusError
 from allotment.model.times import TimeError, canonical
 from allotment.model.trees import Tree

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for the lab: sockets in, :class:`~allotment.apiserver.exchange.Request` out, whatever a client does.
+"""HTTP/1.1 for the lab: sockets in, :class:`~allotment.apiserver.http_messages.Request` out, whatever a client does.
 
 An ordinary web server would do for most of it. Three things ask for one of our own: watches (thousands of open streams
 whose readers may stop reading), upgrades that hand over the raw connection (exec, and port-forward's SPDY), and the

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from allotment.apiserver.exchange import Application, Response, Streaming, Upgrade
+from allotment.apiserver.http_messages import Application, Response, Streaming, Upgrade
 from allotment.lab.serving import heads
 from allotment.lab.serving.handshake import agree
 from allotment.lab.serving.limits import Limits

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from allotment.apiserver.exchange import Response
+from allotment.apiserver.http_messages import Response
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import httptools
 
-from allotment.apiserver.exchange import Peer, Request, Response
+from allotment.apiserver.http_messages import Peer, Request, Response
 from allotment.lab.serving.heads import bad_request, refusal, too_large
 from allotment.lab.serving.limits import Limits
 

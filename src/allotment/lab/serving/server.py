@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from allotment.apiserver.exchange import Application
+from allotment.apiserver.http_messages import Application
 from allotment.lab.serving.connection import Connection
 from allotment.lab.serving.limits import DEFAULT, Limits
 from allotment.lab.serving.reading import BodyBudget

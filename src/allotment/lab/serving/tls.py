@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from allotment.apiserver.exchange import Peer
+from allotment.apiserver.http_messages import Peer
 
 
 def server_context(certificate: Path, key: Path, client_authority: Path | None = None) -> ssl.SSLContext:

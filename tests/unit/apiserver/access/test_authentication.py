@@ -8,9 +8,9 @@ import pytest
 from allotment.apiserver.access import tokens
 from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator
 from allotment.apiserver.access.authorization import Authorizer
+from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
 from allotment.apiserver.access.reviews import REVIEWS, Access, token_request
-from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
-from allotment.apiserver.exchange import Peer, Request
+from allotment.apiserver.http_messages import Peer, Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError

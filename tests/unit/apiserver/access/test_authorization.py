@@ -4,8 +4,8 @@ import pytest
 
 from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.access.bootstrap import cluster_objects, namespace_objects
+from allotment.apiserver.access.default_roles import cluster_role_bindings, cluster_roles
 from allotment.apiserver.access.rbac import Rule, granted, uncovered
-from allotment.apiserver.access.roles import cluster_role_bindings, cluster_roles
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.trees import Tree

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.exchange import Peer, Response
+from allotment.apiserver.http_messages import Peer, Response
 from allotment.model.trees import Tree
 from tests.unit.apiserver.served import MERGE, Served
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.registry import built_in_kinds
+from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.pod_groups import FINALIZER, GATE

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.kinds.go_text import difference, pod_spec_text
-from allotment.apiserver.kinds.pod_calls import bind, evict
+from allotment.apiserver.kinds.binding_and_eviction import bind, evict
+from allotment.apiserver.kinds.pod_spec_diff import difference, pod_spec_text
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf, created, updated, write

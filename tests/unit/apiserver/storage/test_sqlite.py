@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.storage.disk import InUse, Unusable
+from allotment.apiserver.storage.database_file import InUse, Unusable
 from allotment.apiserver.storage.history import Window
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.apiserver.storage.store import Change, Compacted, Store

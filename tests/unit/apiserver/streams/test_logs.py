@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.exchange import Request, Response, Streaming
+from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.apiserver.streams import answer
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree

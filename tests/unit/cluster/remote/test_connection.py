@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable

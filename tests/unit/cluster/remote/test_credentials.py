@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request
+from allotment.apiserver.http_messages import Answer, Request
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote import credentials, plugins
 from allotment.cluster.remote.credentials import Credentials

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.collection import paused
 from allotment.cluster.errors import StatusError, Unreachable

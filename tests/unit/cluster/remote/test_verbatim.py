@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient

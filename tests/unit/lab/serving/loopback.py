@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from allotment.apiserver.exchange import Answer, Application, Request, Response
+from allotment.apiserver.http_messages import Answer, Application, Request, Response
 from allotment.lab.serving import Limits, Server
 
 HTML = (("Content-Type", "text/plain"),)

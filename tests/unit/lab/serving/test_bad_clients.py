@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
 from allotment.lab.serving import Limits, Server
 from tests.unit.lab.serving.loopback import HTML, Run, echo, served
 from tests.waiting import until

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.lab.serving import Limits
 from tests.unit.lab.serving.loopback import HTML, Run, echo, served
 

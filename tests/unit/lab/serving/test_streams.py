@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from allotment.apiserver.exchange import Answer, Request, Response, Streaming
+from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
 from allotment.lab.serving.pieces import pump
 from tests.unit.cluster import idle
 from tests.unit.lab.serving.loopback import HTML, Run, served

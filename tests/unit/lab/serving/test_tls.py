@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.apiserver.exchange import Answer, Request, Response
+from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.lab import certificates
 from allotment.lab.serving import server_context
 from allotment.lab.serving.tls import peer_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.exchange import Answer, Request, Socket, Upgrade
+from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
 from allotment.lab.serving.websocket import WebSocket, frame, unmasked
 from tests.unit.lab.serving.loopback import Client, Run, served
 from tests.waiting import until

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.kinds.defaults import cluster, core, pods, workloads
-from allotment.apiserver.kinds.defaults.amounts import rounded_up
-from allotment.apiserver.kinds.defaults.filling import Fill, absent, empty
+from allotment.apiserver.kinds.defaults.combinators import Fill, absent, empty
+from allotment.apiserver.kinds.defaults.quantities import rounded_up
 from allotment.model.fields import GROUP, Shape, shape_of
 from allotment.model.trees import Tree
 

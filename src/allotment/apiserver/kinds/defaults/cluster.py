@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.filling import Fill, absent, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import Fill, absent, empty, when_absent, when_empty, within
 from allotment.model.trees import Tree
 
 _RBAC: Final = "rbac.authorization.k8s.io"

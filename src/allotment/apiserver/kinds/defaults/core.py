@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_empty, within
 from allotment.model.trees import Tree
 
 _CLIENT_IP_SECONDS: Final = 10800

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.apiserver.kinds.defaults.amounts import pod_level, with_requests_from_limits
-from allotment.apiserver.kinds.defaults.filling import Fill, absent, each, empty, when_absent, when_empty, within
+from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_absent, when_empty, within
 from allotment.apiserver.kinds.defaults.images import pull_policy
+from allotment.apiserver.kinds.defaults.quantities import pod_level, with_requests_from_limits
 from allotment.model.trees import Tree
 
 _DEFAULT_MODE: Final = 0o644

@@ -1,0 +1,183 @@
+"""Roles and bindings on their way in: complete, a binding's role fixed, and nobody grants what they do not have.
+
+The last rule (upstream: privilege escalation) is waived for who may ``escalate`` roles or ``bind`` that role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from allotment.apiserver.access.authorization import MASTERS
+from allotment.apiserver.access.rbac import CLUSTER_ROLES, GROUP, ROLES, Rule, granted, role_rules, shown, uncovered
+from allotment.apiserver.kinds import field_validation
+from allotment.apiserver.kinds.admission_errors import forbidden as refused
+from allotment.apiserver.kinds.kind import Errors, Rules, User, Write
+from allotment.model.quoting import quote
+from allotment.model.trees import Tree
+from allotment.model.validation import names
+from allotment.model.validation.errors import invalid, not_supported, required
+
+_ANYTHING: Final = frozenset("*")
+_EVERYTHING: Final = (
+    Rule(_ANYTHING, _ANYTHING, _ANYTHING, frozenset(), ()),
+    Rule(_ANYTHING, frozenset(), frozenset(), frozenset(), ("*",)),
+)
+
+
+def _is_cluster(tree: Tree) -> bool:
+    return str(tree.get("kind") or "").startswith("Cluster")
+
+
+def _role(tree: Tree, write: Write) -> Errors:
+    for index, rule in enumerate(tree.get("rules") or ()):
+        at = f"rules[{index}]"
+        if not rule.get("verbs"):
+            yield required(f"{at}.verbs", "verbs must contain at least one value")
+        if rule.get("nonResourceURLs"):
+            if not _is_cluster(tree):
+                yield invalid(
+                    f"{at}.nonResourceURLs",
+                    rule["nonResourceURLs"],
+                    "namespaced rules cannot apply to non-resource URLs",
+                )
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                yield invalid(
+                    f"{at}.nonResourceURLs", rule["nonResourceURLs"],
+                    "rules cannot apply to both regular resources and non-resource URLs",
+                )  # fmt: skip
+            continue
+        if not rule.get("apiGroups"):
+            yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+        if not rule.get("resources"):
+            yield required(f"{at}.resources", "resource rules must supply at least one resource")
+    gathered = tree.get("aggregationRule")
+    if gathered is not None:
+        at, selectors = "aggregationRule.clusterRoleSelectors", gathered.get("clusterRoleSelectors") or ()
+        if not selectors:
+            yield required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        for index, selector in enumerate(selectors):
+            yield from field_validation.label_selector(selector, f"{at}[{index}]")
+            if not field_validation.readable(selector):
+                yield invalid(f"{at}[{index}]", None, "invalid label selector.")
+
+
+def _binding(tree: Tree, write: Write) -> Errors:
+    reference = tree.get("roleRef") or {}
+    if reference.get("apiGroup") != GROUP:
+        yield not_supported("roleRef.apiGroup", reference.get("apiGroup") or "", (GROUP,))
+    kinds = ("ClusterRole",) if _is_cluster(tree) else ("Role", "ClusterRole")
+    if reference.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", reference.get("kind") or "", kinds)
+    if not reference.get("name"):
+        yield required("roleRef.name")
+    else:
+        for problem in field_validation.path_segment_problems(reference["name"]):
+            yield invalid("roleRef.name", reference["name"], problem)
+    for index, subject in enumerate(tree.get("subjects") or ()):
+        yield from _subject(subject, f"subjects[{index}]", needs_namespace=_is_cluster(tree))
+
+
+def _subject(subject: Tree, path: str, *, needs_namespace: bool) -> Errors:
+    kind, name, group = subject.get("kind"), subject.get("name") or "", subject.get("apiGroup") or ""
+    if not name:
+        yield required(f"{path}.name")
+    if kind == "ServiceAccount":
+        if name:
+            yield from names.subdomain(name, f"{path}.name")
+        if group:
+            yield not_supported(f"{path}.apiGroup", group, ("",))
+        if needs_namespace and not subject.get("namespace"):
+            yield required(f"{path}.namespace")
+    elif kind in ("User", "Group"):
+        if group != GROUP:
+            yield not_supported(f"{path}.apiGroup", group, (GROUP,))
+    else:
+        yield not_supported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group"))
+
+
+def _binding_update(new: Tree, old: Tree, write: Write) -> Errors:
+    yield from _binding(new, write)
+    reference = new.get("roleRef") or {}
+    if reference != (old.get("roleRef") or {}):
+        shown_reference = {
+            "APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
+            "Name": reference.get("name") or "",
+        }  # fmt: skip
+        yield invalid("roleRef", shown_reference, "cannot change roleRef")
+
+
+# --- nobody grants what they do not have -----------------------------------------------------------------------------
+
+
+def _may(write: Write, verb: str, bucket: str, name: str) -> bool:
+    resource = bucket.partition(".")[0]
+    held = granted(write.reader, write.user, write.namespace)
+    return any(rule.allows(verb, GROUP, resource, "", name) for rule in held.rules)
+
+
+def _grants(tree: Tree, wanted: Sequence[Rule], write: Write, bucket: str) -> None:
+    owned = granted(write.reader, write.user, write.namespace).rules
+    missing = uncovered(owned, wanted)
+    if missing:
+        lines = "\n".join(dict.fromkeys(map(shown, missing)))
+        raise refused(
+            bucket, tree["metadata"].get("name") or "",
+            f"user {quote(write.user.name)} (groups={_listed(write.user)}) is attempting to grant RBAC permissions not "
+            f"currently held:\n{lines}",
+        )  # fmt: skip
+
+
+def _listed(user: User) -> str:
+    return "[" + " ".join(map(quote, user.groups)) + "]"
+
+
+def _admit_role(tree: Tree, write: Write) -> Tree:
+    bucket = CLUSTER_ROLES if _is_cluster(tree) else ROLES
+    name = tree["metadata"].get("name") or ""
+    if MASTERS not in write.user.groups and not _may(write, "escalate", bucket, name):
+        _grants(tree, tuple(map(Rule.of, tree.get("rules") or ())), write, bucket)
+        # What it gathers nobody knows beforehand: it can be anything.
+        if tree.get("aggregationRule") and uncovered(granted(write.reader, write.user, "").rules, _EVERYTHING):
+            raise refused(bucket, name, "must have cluster-admin privileges to use an aggregationRule")
+    return tree
+
+
+def _admit_binding(tree: Tree, write: Write) -> Tree:
+    if MASTERS in write.user.groups:
+        return tree
+    reference = tree.get("roleRef") or {}
+    cluster = reference.get("kind") == "ClusterRole"
+    bucket, name = (CLUSTER_ROLES if cluster else ROLES), reference.get("name") or ""
+    if _may(write, "bind", bucket, name):
+        return tree
+    rules = role_rules(write.reader, bucket, "" if cluster else write.namespace, name)
+    own = f"clusterrolebindings.{GROUP}" if _is_cluster(tree) else f"rolebindings.{GROUP}"
+    if rules is None:
+        raise refused(own, tree["metadata"].get("name") or "", f"{bucket} {quote(name)} not found")
+    _grants(tree, rules, write, own)
+    return tree
+
+
+def _admit_role_update(new: Tree, old: Tree, write: Write) -> Tree:
+    same = all(new.get(part) == old.get(part) for part in ("rules", "aggregationRule"))
+    return new if same else _admit_role(new, write)
+
+
+def _admit_binding_update(new: Tree, old: Tree, write: Write) -> Tree:
+    same = new.get("roleRef") == old.get("roleRef") and new.get("subjects") == old.get("subjects")
+    return new if same else _admit_binding(new, write)
+
+
+_ROLE_RULES: Final = Rules(
+    admit=_admit_role, validate_create=_role, admit_update=_admit_role_update,
+    validate_update=lambda new, old, write: _role(new, write), name=field_validation.path_segment_problems,
+)  # fmt: skip
+_BINDING_RULES: Final = Rules(
+    admit=_admit_binding, validate_create=_binding, admit_update=_admit_binding_update,
+    validate_update=_binding_update, name=field_validation.path_segment_problems,
+)  # fmt: skip
+RULES: Final[Mapping[str, Rules]] = {
+    ROLES: _ROLE_RULES, CLUSTER_ROLES: _ROLE_RULES,
+    f"rolebindings.{GROUP}": _BINDING_RULES, f"clusterrolebindings.{GROUP}": _BINDING_RULES,
+}  # fmt: skip

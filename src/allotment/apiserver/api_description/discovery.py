@@ -1,0 +1,136 @@
+"""Discovery: how clients learn which resources there are, one group at a time or all at once (KEP-3352).
+
+Pure functions from kinds to trees. Both forms say the same; kubectl asks for the second and keeps it by its ETag.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from allotment.apiserver.api_description.groups import by_group, group_version, subresources
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.trees import Tree
+
+#: Kubernetes still gives the hash of the version in which it once stored definitions.
+_STORED: Final = {"customresourcedefinitions.apiextensions.k8s.io": "v1beta1"}
+
+
+def api_versions(server: str) -> Tree:
+    """/api: the versions of the core group."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}],
+    }
+
+
+def api_groups(kinds: Sequence[Kind]) -> Tree:
+    """/apis: every group but the core one."""
+    groups = [_group(group, list(versions)) for group, versions in by_group(kinds).items() if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(kinds: Sequence[Kind], group: str) -> Tree | None:
+    """/apis/GROUP; None when there is no such group."""
+    versions = by_group(kinds).get(group)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(versions))} if group and versions else None
+
+
+def api_resources(kinds: Sequence[Kind], group: str, version: str) -> Tree | None:
+    """/apis/GROUP/VERSION or /api/v1; None when there is no such version."""
+    served = by_group(kinds).get(group, {}).get(version)
+    if served is None:
+        return None
+    # The core group's list never had an apiVersion of its own.
+    head: Tree = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
+    resources = [resource for kind in served for resource in _resources(kind)]
+    return {**head, "groupVersion": group_version(group, version), "resources": resources}
+
+
+def discovery(kinds: Sequence[Kind], *, core: bool) -> Tree:
+    """APIGroupDiscoveryList: the core group, or all others."""
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [_discovered(kind, version) for kind in served],
+                    "freshness": "Current",
+                }
+                for version, served in versions.items()
+            ],
+        }
+        for group, versions in by_group(kinds).items()
+        if (group == "") is core
+    ]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def _group(group: str, versions: list[str]) -> Tree:
+    entries = [{"groupVersion": group_version(group, version), "version": version} for version in versions]
+    return {"name": group, "versions": entries, "preferredVersion": entries[0]}
+
+
+def _resources(kind: Kind) -> list[Tree]:
+    main: Tree = {
+        "name": kind.plural,
+        "singularName": kind.singular or kind.kind.lower(),
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs),
+        **_names(kind),
+    }
+    if "list" in kind.verbs:
+        main["storageVersionHash"] = _storage_hash(kind)
+    found = [main]
+    for sub in subresources(kind):
+        own: Tree = {"name": f"{kind.plural}/{sub.name}", "singularName": "", "namespaced": kind.namespaced}
+        if sub.group:
+            own |= {"group": sub.group, "version": sub.version}
+        found.append({**own, "kind": sub.kind, "verbs": list(sub.verbs)})
+    return found
+
+
+def _discovered(kind: Kind, version: str) -> Tree:
+    # Built-in kinds leave the group and version of their own to the reader; custom ones spell them out.
+    group, own_version = (kind.group, version) if kind.shapes else ("", "")
+    found: Tree = {
+        "resource": kind.plural,
+        "responseKind": {"group": group, "version": own_version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular or kind.kind.lower(),
+        "verbs": list(kind.verbs),
+        **_names(kind),
+    }
+    if kind.subresources:
+        found["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": {"group": sub.group or group, "version": sub.version or own_version, "kind": sub.kind},
+                "verbs": list(sub.verbs),
+            }
+            for sub in subresources(kind)
+        ]
+    return found
+
+
+def _names(kind: Kind) -> Tree:
+    names: Tree = {}
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    return names
+
+
+def _storage_hash(kind: Kind) -> str:
+    """What tells clients that the stored version changed."""
+    group, version = kind.group, kind.versions[0]
+    if kind.stored_as:
+        group, version = kind.stored_as.partition(".")[2], "v1"
+    text = f"{group}/{_STORED.get(kind.bucket, version)}/{kind.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode("ascii")

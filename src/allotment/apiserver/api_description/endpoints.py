@@ -1,0 +1,227 @@
+"""The paths that tell about the API, answered: discovery, version and OpenAPI, with their caching headers.
+
+A set of kinds does not change between two answers, so each document is made once, when it is first asked for, and kept
+as bytes. A new set (a definition came or went) takes over what concerns only kinds that it kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from allotment.apiserver.api_description import discovery
+from allotment.apiserver.api_description.groups import by_group, group_version
+from allotment.apiserver.api_description.openapi import openapi_v3, openapi_v3_version
+from allotment.apiserver.api_description.openapi_v2 import openapi_v2
+from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, openapi_v2_protobuf, wanted
+from allotment.apiserver.api_description.version import version_info
+from allotment.apiserver.http_messages import Request, Response
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import failure
+
+Headers = tuple[tuple[str, str], ...]
+
+_JSON: Final = "application/json"
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_PRIVATE: Final = ("cache-control", "no-cache, private")
+_VARY: Final = ("vary", "Accept")
+_TAKEN: Final = frozenset({_JSON, "application/*", "*/*"})
+_TEXT: Final = ("content-type", "text/plain; charset=utf-8")
+
+
+class _Document(NamedTuple):
+    """Bytes and their hash, and the kinds they were made from."""
+
+    body: bytes
+    hash: str
+    kinds: tuple[Kind, ...] = ()
+
+
+class Documents:
+    """What the API says of itself, for one set of kinds.
+
+    ``server`` is the address that clients are told. ``previous``: the documents of the set before, if any.
+    """
+
+    def __init__(
+        self, kinds: Sequence[Kind], *, release: str = "1.36", server: str = "", previous: Documents | None = None
+    ) -> None:
+        self._kinds = tuple(kinds)
+        self._groups = by_group(kinds)
+        self._release = release
+        self._server = server
+        self._made: dict[str, _Document] = {}
+        self._before = previous._made if previous is not None else {}
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer to a GET; None for paths that are not about the API itself."""
+        path = request.path
+        steps = path.strip("/").split("/")
+        match steps[0]:
+            case "version" if len(steps) == 1:
+                return self._tree(path, lambda: version_info(self._release))
+            case "api" | "apis" if len(steps) <= 3:
+                return self._discovery(request, steps)
+            case "openapi":
+                return self._openapi(request, steps)
+        return None
+
+    # --- discovery ---------------------------------------------------------------------------------------------------
+
+    def _discovery(self, request: Request, steps: list[str]) -> Response | None:
+        core = steps[0] == "api"
+        match steps[1:]:
+            case []:
+                if _wants_aggregated(request.headers.get("accept", "")):
+                    made = self._make(f"aggregated {steps[0]}", lambda: discovery.discovery(self._kinds, core=core))
+                    return _tagged(request, made, _AGGREGATED, ("cache-control", "public"))
+                if core:
+                    return self._tree(request.path, lambda: discovery.api_versions(self._server))
+                return self._tree(request.path, lambda: discovery.api_groups(self._kinds))
+            case [group] if not core:
+                return self._tree(request.path, lambda: discovery.api_group(self._kinds, group))
+            case [version] if core:
+                found = self._tree(request.path, lambda: discovery.api_resources(self._kinds, "", version))
+                return _no_such_version() if found.code == 404 else found
+            case [group, version] if not core:
+                return self._tree(request.path, lambda: discovery.api_resources(self._kinds, group, version))
+        return None
+
+    # --- OpenAPI -----------------------------------------------------------------------------------------------------
+
+    def _openapi(self, request: Request, steps: list[str]) -> Response | None:
+        match steps[1:]:
+            case ["v3"]:
+                made = self._make("openapi", self._index)
+                return Response(200, (_PRIVATE, _TEXT), made.body)
+            case ["v3", "version"]:
+                return self._hashed(request, "version", self._version_document())
+            case ["v3", "api", version] if version in self._groups.get("", {}):
+                return self._hashed(request, _document_path("", version), self._document("", version))
+            case ["v3", "apis", group, version] if group and version in self._groups.get(group, {}):
+                return self._hashed(request, _document_path(group, version), self._document(group, version))
+            case ["v2"]:
+                accept = request.headers.get("accept", "")
+                if _takes_json(accept):
+                    return _tagged(request, self._make("openapi v2", self._openapi_v2), _JSON, _PRIVATE)
+                if wanted(accept):
+                    made = self._keep("openapi v2 protobuf", lambda: openapi_v2_protobuf(self._openapi_v2()))
+                    return _tagged(request, made, MEDIA_TYPE, _PRIVATE)
+                return _not_acceptable()
+            case ["v3", *_]:
+                return Response(404, (_PRIVATE,), b"")
+        return None
+
+    def _index(self) -> Tree:
+        made = {"version": self._version_document()}
+        for group, versions in self._groups.items():
+            made |= {_document_path(group, version): self._document(group, version) for version in versions}
+        return {
+            "paths": {
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={made[path].hash}"} for path in sorted(made)
+            }
+        }
+
+    def _version_document(self) -> _Document:
+        return self._make("openapi version", lambda: openapi_v3_version(self._release))
+
+    def _openapi_v2(self) -> Tree:
+        documents = (
+            openapi_v3(kinds, group, version, self._release)
+            for group, versions in self._groups.items()
+            for version, kinds in versions.items()
+        )
+        return openapi_v2(documents, self._release)
+
+    def _hashed(self, request: Request, path: str, made: _Document) -> Response:
+        """A document under its hash: with the right one it may be kept forever, with a wrong one it is elsewhere."""
+        asked = parse_qs(request.query).get("hash", [""])[0]
+        if asked and asked.upper() != made.hash:
+            where = f"/openapi/v3/{path}?hash={made.hash}"
+            return Response(301, (_PRIVATE, ("etag", f'"{made.hash}"'), ("location", where), _VARY), b"")
+        caching = ("cache-control", "public, immutable") if asked else _PRIVATE
+        return _tagged(request, made, _JSON, caching)
+
+    def _document(self, group: str, version: str) -> _Document:
+        kinds = tuple(self._groups[group][version])
+        key = f"openapi {group_version(group, version)}"
+        before = self._before.get(key)
+        if before is not None and len(before.kinds) == len(kinds) and all(map(_same, before.kinds, kinds)):
+            self._made.setdefault(key, before)
+        return self._make(key, lambda: openapi_v3(kinds, group, version, self._release), kinds)
+
+    # --- documents ---------------------------------------------------------------------------------------------------
+
+    def _make(self, key: str, tree: Callable[[], Tree], kinds: tuple[Kind, ...] = ()) -> _Document:
+        return self._keep(key, lambda: msgspec.json.encode(tree()), kinds)
+
+    def _keep(self, key: str, make: Callable[[], bytes], kinds: tuple[Kind, ...] = ()) -> _Document:
+        made = self._made.get(key)
+        if made is None:
+            body = make()
+            made = self._made[key] = _Document(body, hashlib.sha512(body).hexdigest().upper(), kinds)
+        return made
+
+    def _tree(self, path: str, tree: Callable[[], Tree | None]) -> Response:
+        known = self._made.get(path)
+        if known is None:
+            found = tree()
+            if found is None:
+                return not_found()
+            known = self._make(path, lambda: found)
+        return Response(200, (_PRIVATE, ("content-type", _JSON)), known.body)
+
+
+def not_found() -> Response:
+    """404 where there is no API at all."""
+    return Response(404, (_PRIVATE, _TEXT, ("x-content-type-options", "nosniff")), b"404 page not found\n")
+
+
+def _no_such_version() -> Response:
+    status = failure(404, "NotFound", "the server could not find the requested resource", {})
+    return Response(404, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
+
+
+def _same(one: Kind, other: Kind) -> bool:
+    return one is other
+
+
+def _document_path(group: str, version: str) -> str:
+    return f"{'apis' if group else 'api'}/{group_version(group, version)}"
+
+
+def _tagged(request: Request, made: _Document, media: str, caching: tuple[str, str]) -> Response:
+    """The document, or 304 when the client has it."""
+    etag = f'"{made.hash}"'
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if etag in known or "*" in known:
+        return Response(304, (caching, ("etag", etag), _VARY), b"")
+    return Response(200, (caching, ("content-type", media), ("etag", etag), _VARY), made.body)
+
+
+def _not_acceptable() -> Response:
+    message = f"only the following media types are accepted: {_JSON}, {MEDIA_TYPE}"
+    status = failure(406, "NotAcceptable", message, {})
+    return Response(406, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
+
+
+def _takes_json(accept: str) -> bool:
+    return not accept or any(clause.split(";")[0].strip() in _TAKEN for clause in accept.split(","))
+
+
+def _wants_aggregated(accept: str) -> bool:
+    """Whether the first form that the client takes and we have is the aggregated one."""
+    for clause in accept.split(","):
+        media, *rest = (part.strip() for part in clause.split(";"))
+        wanted = dict(part.split("=", 1) for part in rest if "=" in part)
+        if media in _TAKEN:
+            if wanted.get("as") is None:
+                return False
+            if wanted["as"] == "APIGroupDiscoveryList" and wanted.get("v") == "v2":
+                return wanted.get("g") == "apidiscovery.k8s.io"
+    return False

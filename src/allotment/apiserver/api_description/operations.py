@@ -1,0 +1,200 @@
+"""What can be done with a resource, as OpenAPI operations.
+
+kubectl looks for three things here: the PATCH operation and its ``fieldValidation`` parameter (else it asks for OpenAPI
+v2 in protobuf), which patch types it takes, and ``x-kubernetes-group-version-kind``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from allotment.apiserver.api_description.groups import group_version, subresources
+from allotment.apiserver.kinds.kind import Kind
+from allotment.model.trees import Tree
+
+_ANSWERS: Final = ("application/json", "application/yaml")
+_PATCHES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+
+def _query(name: str, what: str, sort: str = "string") -> Tree:
+    schema = {"type": sort, "uniqueItems": True}
+    return {"name": name, "in": "query", "description": what, "schema": schema}
+
+
+_PRETTY: Final = _query("pretty", "Whether the answer is indented.")
+_WRITE: Final = (
+    _query("dryRun", "All: judge the request and answer as usual, but store nothing."),
+    _query("fieldManager", "Who makes the change; required to apply."),
+    _query(
+        "fieldValidation",
+        "What to do about unknown and duplicate fields: Strict refuses them, Warn (the default) drops and tells, "
+        "Ignore drops them.",
+    ),
+)
+_FORCE: Final = _query("force", "Take fields over from other managers; only to apply.", "boolean")
+_DELETE: Final = (
+    _WRITE[0],
+    _query("gracePeriodSeconds", "How long the object may take to end.", "integer"),
+    _query("orphanDependents", "Replaced by propagationPolicy.", "boolean"),
+    _query("propagationPolicy", "What becomes of dependents: Background, Foreground or Orphan."),
+)
+_SELECT: Final = (
+    _query("continue", "The token of the page before."),
+    _query("fieldSelector", "Only objects with these fields."),
+    _query("labelSelector", "Only objects with these labels."),
+    _query("limit", "How many objects at most; more come with the next page.", "integer"),
+    _query("resourceVersion", "From which moment."),
+    _query("resourceVersionMatch", "How resourceVersion is meant: Exact or NotOlderThan."),
+)
+_WATCH: Final = (
+    _query("allowWatchBookmarks", "Whether a watch may tell how far it is.", "boolean"),
+    _query("sendInitialEvents", "Whether a watch begins with what is there.", "boolean"),
+    _query("timeoutSeconds", "How long the answer may take.", "integer"),
+    _query("watch", "Changes instead of a list.", "boolean"),
+)
+
+
+class Schemas(NamedTuple):
+    """References to the schemas that a resource's operations speak of."""
+
+    object: Tree
+    list: Tree
+    options: Tree
+    status: Tree
+    patch: Tree
+    subresources: Mapping[str, Tree]
+
+
+def paths(kind: Kind, version: str, schemas: Schemas) -> dict[str, Tree]:
+    """Every path of a resource with its operations."""
+    return dict(_paths(kind, version, schemas))
+
+
+def _paths(kind: Kind, version: str, schemas: Schemas) -> Iterator[tuple[str, Tree]]:
+    root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+    collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
+    about = _About(kind, version)
+    if item := {
+        method: about.operation(method, schemas)
+        for method, verb in (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
+        if verb in kind.verbs
+    }:
+        yield collection, {**item, "parameters": about.parameters(named=False)}
+    if item := {
+        method: about.operation(method, schemas, named=True)
+        for method, verb in (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
+        if verb in kind.verbs
+    }:
+        yield f"{collection}/{{name}}", {**item, "parameters": about.parameters(named=True)}
+    for sub in subresources(kind):
+        methods = {"get": "get", "update": "put", "patch": "patch", "create": "post"}
+        below = _About(kind, version, sub.name, (sub.group or kind.group, sub.version or version, sub.kind))
+        what = schemas._replace(object=schemas.subresources.get(sub.name, schemas.object))
+        yield (
+            f"{collection}/{{name}}/{sub.name}",
+            {
+                **{methods[verb]: below.operation(methods[verb], what, named=True) for verb in sub.verbs},
+                "parameters": below.parameters(named=True),
+            },
+        )
+    if kind.namespaced and "list" in kind.verbs:
+        everywhere = about.operation("get", schemas)
+        everywhere["operationId"] = about.identifier("list", everywhere=True)
+        yield f"{root}/{kind.plural}", {"get": everywhere, "parameters": [_PRETTY]}
+
+
+class _About(NamedTuple):
+    """What is operated on. ``speaks``: group, version and kind that go over the wire, where another than its own."""
+
+    kind: Kind
+    version: str
+    subresource: str = ""
+    speaks: tuple[str, str, str] | None = None
+
+    def parameters(self, *, named: bool) -> list[Tree]:
+        found = []
+        if named:
+            found.append(_in_path("name", f"name of the {self.kind.kind}"))
+        if self.kind.namespaced:
+            found.append(_in_path("namespace", "the namespace it is in"))
+        return [*found, _PRETTY]
+
+    def operation(self, method: str, schemas: Schemas, *, named: bool = False) -> Tree:
+        action, verb = _ACTIONS[(method, named)]
+        group, version, name = self.speaks or (self.kind.group, self.version, self.kind.kind)
+        answer = schemas.object
+        if method == "get" and not named:
+            answer = schemas.list
+        elif method == "delete":
+            answer = schemas.object if named and self.kind.delete_returns_object else schemas.status
+        found: Tree = {
+            "tags": [f"{self.kind.group.partition('.')[0] or 'core'}_{self.version}"],
+            "description": f"{verb} {self.kind.kind}{f' ({self.subresource})' if self.subresource else ''}",
+            "operationId": self.identifier(verb),
+            "parameters": self.query(method, named),
+        }
+        if method in ("post", "put"):
+            found["requestBody"] = {"content": {"*/*": {"schema": schemas.object}}, "required": True}
+        elif method == "delete":
+            found["requestBody"] = {"content": {"*/*": {"schema": schemas.options}}}
+        elif method == "patch":
+            types = (*_PATCHES, _STRATEGIC) if not self.kind.shapes else _PATCHES
+            content = {media: {"schema": schemas.patch} for media in types}
+            found["requestBody"] = {"content": content, "required": True}
+        codes = {"post": ("200", "201", "202"), "put": ("200", "201"), "patch": ("200", "201")}.get(method, ("200",))
+        found["responses"] = {code: _answer(code, answer) for code in codes} | {"401": {"description": "Unauthorized"}}
+        found["x-kubernetes-action"] = action
+        found["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": name}
+        return found
+
+    def query(self, method: str, named: bool) -> list[Tree]:
+        if method == "get":
+            return [] if named else [*_SELECT, *_WATCH]
+        if method == "delete":
+            return [*_DELETE] if named else [*_DELETE, *_SELECT]
+        return [*_WRITE, _FORCE] if method == "patch" else [*_WRITE]
+
+    def identifier(self, verb: str, *, everywhere: bool = False) -> str:
+        group = self.kind.group.removesuffix(".k8s.io").removesuffix(".authorization") or "core"
+        title = "".join(part[:1].upper() + part[1:] for part in (*group.replace("-", ".").split("."), self.version))
+        scope = "Namespaced" if self.kind.namespaced and not everywhere else ""
+        collection = "Collection" if verb == "deletecollection" else ""
+        rest = self.subresource[:1].upper() + self.subresource[1:]
+        tail = "ForAllNamespaces" if everywhere else ""
+        return f"{verb.removesuffix('collection')}{title}{collection}{scope}{self.kind.kind}{rest}{tail}"
+
+
+_ACTIONS: Final = {
+    ("get", False): ("list", "list"), ("post", False): ("post", "create"),
+    ("delete", False): ("deletecollection", "deletecollection"), ("get", True): ("get", "read"),
+    ("put", True): ("put", "replace"), ("patch", True): ("patch", "patch"), ("delete", True): ("delete", "delete"),
+    ("post", True): ("post", "create"),
+}  # fmt: skip
+
+
+def _in_path(name: str, what: str) -> Tree:
+    schema = {"type": "string", "uniqueItems": True}
+    return {"name": name, "in": "path", "description": what, "required": True, "schema": schema}
+
+
+def _answer(code: str, schema: Tree) -> Tree:
+    text = {"200": "OK", "201": "Created", "202": "Accepted"}[code]
+    return {"description": text, "content": {media: {"schema": schema} for media in _ANSWERS}}
+
+
+def resources_path(group: str, version: str, schema: Tree) -> tuple[str, Tree]:
+    """The path of a group version itself."""
+    root = "/apis/" if group else "/api/"
+    operation: Tree = {
+        "tags": [f"{group.partition('.')[0] or 'core'}_{version}"],
+        "description": "get available resources",
+        "operationId": f"get{_camel(group or 'core')}{_camel(version)}APIResources",
+        "responses": {"200": _answer("200", schema), "401": {"description": "Unauthorized"}},
+    }
+    return f"{root}{group_version(group, version)}/", {"get": operation}
+
+
+def _camel(text: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in text.removesuffix(".k8s.io").replace("-", ".").split("."))

@@ -1,0 +1,128 @@
+"""Shapes as OpenAPI schemas: the components of a document, one per struct, by the names Kubernetes gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from allotment.apiserver.api_description.descriptions import description
+from allotment.model.fields import Field, Shape
+from allotment.model.trees import Tree
+
+PREFIX: Final = "#/components/schemas/"
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+
+_SCALARS: Final[Mapping[str, Tree]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "uint8": {"type": "integer", "format": "byte"},
+    "float64": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "any": {"type": "object"},
+}
+_EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+#: Types that decode themselves: their names, and their form in JSON.
+_SPECIAL: Final[Mapping[str, tuple[str, Tree]]] = {
+    "Quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "Time": (f"{META}.Time", {"type": "string", "format": "date-time"}),
+    "MicroTime": (f"{META}.MicroTime", {"type": "string", "format": "date-time"}),
+    "FieldsV1": (f"{META}.FieldsV1", {"type": "object"}),
+    "RawExtension": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "JSON": (f"{_EXTENSIONS}.JSON", {}),
+    "JSONSchemaPropsOrArray": (f"{_EXTENSIONS}.JSONSchemaPropsOrArray", {}),
+    "JSONSchemaPropsOrBool": (f"{_EXTENSIONS}.JSONSchemaPropsOrBool", {}),
+    "JSONSchemaPropsOrStringArray": (f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray", {}),
+}
+
+
+def schema_name(shape: Shape) -> str:
+    """The name of a struct's schema.
+
+    >>> from allotment.model.fields import shape_of
+    >>> schema_name(shape_of("v1", "Pod"))
+    'io.k8s.api.core.v1.Pod'
+    """
+    domain, _, path = shape.package.partition("/")
+    return ".".join((*reversed(domain.split(".")), *path.split("/"), shape.bare_name))
+
+
+class Components:
+    """The schemas that a document's references lead to, collected as references are made."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Tree] = {}
+
+    def reference(self, shape: Shape) -> Tree:
+        """A reference to a struct's schema, which is then among the components."""
+        name = schema_name(shape)
+        if name not in self.schemas:
+            self.schemas[name] = {}  # before its fields, for some structs hold themselves
+            self.schemas[name] = self._struct(shape)
+        return {"$ref": PREFIX + name}
+
+    def value(self, shape: Shape) -> Tree:
+        """The schema of any value."""
+        if shape.form == "struct":
+            return self.reference(shape)
+        if shape.form == "slice":
+            assert shape.element is not None
+            return {"type": "array", "items": self.value(shape.element)}
+        if shape.form == "map":
+            assert shape.element is not None
+            return {"type": "object", "additionalProperties": self.value(shape.element)}
+        special = _SPECIAL.get(shape.form)
+        if special is None:
+            return dict(_SCALARS[shape.form])
+        name, schema = special
+        self.schemas.setdefault(name, schema)
+        return {"$ref": PREFIX + name}
+
+    def _struct(self, shape: Shape) -> Tree:
+        schema: Tree = {"type": "object"}
+        if text := description(shape):
+            schema = {"description": text, **schema}
+        required = [name for name, field in shape.fields.items() if field.required]
+        if required:
+            schema["required"] = required
+        schema["properties"] = {
+            name: self._property(shape, name, field) for name, field in sorted(shape.fields.items())
+        }
+        if shape.map_type == "atomic":
+            schema["x-kubernetes-map-type"] = "atomic"
+        return schema
+
+    def _property(self, struct: Shape, name: str, field: Field) -> Tree:
+        schema = self.value(field.shape)
+        more: Tree = {}
+        if text := description(struct, name):
+            more["description"] = text
+        if field.default is not None:
+            more["default"] = field.default
+        elif field.always and field.shape.form == "struct":
+            more["default"] = {}
+        if field.shape.form == "slice":
+            # Lists that are types of their own say nothing here.
+            more |= {} if field.message else _list_facts(field)
+        elif field.map_type == "atomic" and (field.shape.form == "map" or field.shape.map_type != "atomic"):
+            more["x-kubernetes-map-type"] = "atomic"
+        if field.merge_key:
+            more["x-kubernetes-patch-merge-key"] = field.merge_key
+        if field.strategies:
+            more["x-kubernetes-patch-strategy"] = ",".join(sorted(field.strategies))
+        if not more:
+            return schema
+        # Beside a reference nothing else counts, hence the detour.
+        return {"allOf": [schema], **more} if "$ref" in schema else {**schema, **more}
+
+
+def _list_facts(field: Field) -> Tree:
+    facts: Tree = {"x-kubernetes-list-type": field.list_type}
+    if field.list_keys:
+        facts["x-kubernetes-list-map-keys"] = list(field.list_keys)
+    return facts

@@ -1,0 +1,312 @@
+"""Every kind that the API serves from the start, as one table: names, versions, subresources and what they select by.
+
+The names are those that Kubernetes 1.36 gives in discovery. Rules and tables stand with their families; a row here says
+which ones a kind follows. Kinds that users define themselves come and go at run time and are not in this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from allotment.apiserver.access import certificate_approval, rbac_validation
+from allotment.apiserver.custom_resources import definitions
+from allotment.apiserver.kinds import (
+    autoscalers,
+    cluster,
+    config_maps_and_secrets,
+    cron_jobs,
+    endpoints,
+    events,
+    ingresses,
+    jobs,
+    namespace_limits,
+    network_policies,
+    pod_groups,
+    pods,
+    services,
+    storage,
+    volume_claims,
+    workloads,
+)
+from allotment.apiserver.kinds.defaults import defaults_for
+from allotment.apiserver.kinds.dra import dra_kinds
+from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
+from allotment.apiserver.kinds.quota_admission import charge
+from allotment.apiserver.reads.tables import TABLES
+from allotment.model.features import Features
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import FieldError
+
+_CREATE_ONLY: Final = ("create",)
+#: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.
+_NAMESPACE_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_ALL: Final = ("all",)
+_EXTENSIONS: Final = ("api-extensions",)
+
+
+def _field(*steps: str) -> Callable[[Tree], str]:
+    """How to read a field that a selector may ask for: as text, empty where it is not set."""
+
+    def read(tree: Tree) -> str:
+        value: Any = tree
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    return read
+
+
+def _fields(*paths: str) -> Mapping[str, Callable[[Tree], str]]:
+    return {path: _field(*path.split(".")) for path in paths}
+
+
+def _or(read: Callable[[Tree], str], default: str) -> Callable[[Tree], str]:
+    """Booleans and counts have a value even where nothing is written."""
+
+    def reading(tree: Tree) -> str:
+        return read(tree) or default
+
+    return reading
+
+
+_REGARDING: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def _event_source(tree: Tree) -> str:
+    return str((tree.get("source") or {}).get("component") or tree.get("reportingComponent") or "")
+
+
+_POD_FIELDS: Final = {
+    **_fields(
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase",
+        "status.podIP", "status.nominatedNodeName",
+    ),
+    "spec.hostNetwork": _or(_field("spec", "hostNetwork"), "false"),
+}  # fmt: skip
+_EVENT_FIELDS: Final = {
+    **_fields(*(f"involvedObject.{name}" for name in _REGARDING), "reason", "reportingComponent", "type"),
+    "source": _event_source,
+}
+#: The same events under the names of the newer API; rules and selectors see the stored shape.
+_NEW_EVENT_FIELDS: Final = {
+    **{f"regarding.{name}": _field("involvedObject", name) for name in _REGARDING},
+    **_fields("reason", "type"),
+    "reportingController": _field("reportingComponent"),
+}
+_REPLICAS_FIELD: Final = {"status.replicas": _or(_field("status", "replicas"), "0")}
+
+
+_ENDPOINTS_DEPRECATED: Final = {"v1": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+
+
+def _core() -> tuple[Kind, ...]:
+    def kind(name: str, plural: str, *short: str, namespaced: bool = True, **more: Any) -> Kind:
+        return Kind("", ("v1",), name, plural, namespaced, name.lower(), short, **more)
+
+    return (
+        kind("Binding", "bindings", verbs=_CREATE_ONLY),
+        kind("ConfigMap", "configmaps", "cm"),
+        kind("Endpoints", "endpoints", "ep", deprecated=_ENDPOINTS_DEPRECATED),
+        kind("Event", "events", "ev", fields=_EVENT_FIELDS),
+        kind("LimitRange", "limitranges", "limits"),
+        kind(
+            "Namespace", "namespaces", "ns", namespaced=False, verbs=_NAMESPACE_VERBS,
+            subresources=("finalize", "status"), fields=_fields("status.phase"), delete_returns_object=True,
+        ),
+        kind(
+            "Node", "nodes", "no", namespaced=False, subresources=("status",),
+            fields={"spec.unschedulable": _or(_field("spec", "unschedulable"), "false")},
+        ),
+        kind("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", subresources=("status",)),
+        kind("PersistentVolume", "persistentvolumes", "pv", namespaced=False, subresources=("status",)),
+        kind(
+            "Pod", "pods", "po", categories=_ALL, fields=_POD_FIELDS, delete_returns_object=True,
+            subresources=(
+                "attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "resize",
+                "status",
+            ),
+        ),
+        kind("PodTemplate", "podtemplates"),
+        kind(
+            "ReplicationController", "replicationcontrollers", "rc", categories=_ALL, subresources=("scale", "status"),
+            fields=_REPLICAS_FIELD,
+        ),
+        kind("ResourceQuota", "resourcequotas", "quota", subresources=("status",)),
+        kind("Secret", "secrets", fields=_fields("type")),
+        kind("ServiceAccount", "serviceaccounts", "sa", subresources=("token",)),
+        kind(
+            "Service", "services", "svc", categories=_ALL, subresources=("status",),
+            fields=_fields("spec.clusterIP", "spec.type"),
+        ),
+    )  # fmt: skip
+
+
+def _grouped(
+    group: str, name: str, plural: str, *short: str, namespaced: bool = True, versions: tuple[str, ...] = ("v1",),
+    **more: Any,
+) -> Kind:  # fmt: skip
+    return Kind(group, versions, name, plural, namespaced, name.lower(), short, **more)
+
+
+def _workloads() -> tuple[Kind, ...]:
+    scaled: Any = {"categories": _ALL, "subresources": ("scale", "status")}
+    watched: Any = {"categories": _ALL, "subresources": ("status",)}
+    return (
+        _grouped("apps", "ControllerRevision", "controllerrevisions"),
+        _grouped("apps", "DaemonSet", "daemonsets", "ds", **watched),
+        _grouped("apps", "Deployment", "deployments", "deploy", **scaled),
+        _grouped("apps", "ReplicaSet", "replicasets", "rs", fields=_REPLICAS_FIELD, **scaled),
+        _grouped("apps", "StatefulSet", "statefulsets", "sts", **scaled),
+        _grouped(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            "hpa",
+            versions=("v2", "v1"),
+            to_version=autoscalers.autoscaler_to_version,
+            from_version=autoscalers.autoscaler_from_version,
+            **watched,
+        ),
+        _grouped("batch", "CronJob", "cronjobs", "cj", **watched),
+        _grouped(
+            "batch", "Job", "jobs", fields={"status.successful": _or(_field("status", "succeeded"), "0")}, **watched
+        ),
+    )
+
+
+def _reviews() -> tuple[Kind, ...]:
+    authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
+    alone: Any = {"namespaced": False, "verbs": _CREATE_ONLY}
+    return (
+        _grouped(authentication, "SelfSubjectReview", "selfsubjectreviews", **alone),
+        _grouped(authentication, "TokenReview", "tokenreviews", **alone),
+        _grouped(authorization, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE_ONLY),
+        _grouped(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", **alone),
+        _grouped(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", **alone),
+        _grouped(authorization, "SubjectAccessReview", "subjectaccessreviews", **alone),
+    )
+
+
+def _cluster() -> tuple[Kind, ...]:
+    admission, storage = "admissionregistration.k8s.io", "storage.k8s.io"
+    rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
+    alone: Any = {"namespaced": False}
+    extension: Any = {"namespaced": False, "categories": _EXTENSIONS, "rules": Rules(has_generation=True)}
+    status: Any = {"subresources": ("status",)}
+    return (
+        _grouped(
+            "certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", "csr", **alone,
+            subresources=("approval", "status"), fields=_fields("spec.signerName"),
+        ),
+        _grouped(networking, "IngressClass", "ingressclasses", **alone),
+        _grouped(networking, "Ingress", "ingresses", "ing", **status),
+        _grouped(networking, "IPAddress", "ipaddresses", "ip", **alone),
+        _grouped(networking, "NetworkPolicy", "networkpolicies", "netpol"),
+        _grouped(networking, "ServiceCIDR", "servicecidrs", **alone, **status),
+        _grouped("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", **status),
+        _grouped(rbac, "ClusterRoleBinding", "clusterrolebindings", **alone),
+        _grouped(rbac, "ClusterRole", "clusterroles", **alone),
+        _grouped(rbac, "RoleBinding", "rolebindings"),
+        _grouped(rbac, "Role", "roles"),
+        _grouped(storage, "CSIDriver", "csidrivers", rules=Rules(has_generation=True), **alone),
+        _grouped(storage, "CSINode", "csinodes", **alone),
+        _grouped(storage, "CSIStorageCapacity", "csistoragecapacities"),
+        _grouped(storage, "StorageClass", "storageclasses", "sc", **alone),
+        _grouped(storage, "VolumeAttachment", "volumeattachments", **alone, **status),
+        _grouped(storage, "VolumeAttributesClass", "volumeattributesclasses", "vac", **alone),
+        _grouped(admission, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extension),
+        _grouped(admission, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extension),
+        _grouped(admission, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extension),
+        _grouped(admission, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", **extension, **status),
+        _grouped(admission, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", **extension),
+        _grouped(admission, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extension),
+        _grouped(
+            "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
+            **extension, **status,
+        ),
+        _grouped("scheduling.k8s.io", "PriorityClass", "priorityclasses", "pc", **alone),
+        _grouped("coordination.k8s.io", "Lease", "leases"),
+        _grouped("node.k8s.io", "RuntimeClass", "runtimeclasses", **alone),
+        _grouped("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    )  # fmt: skip
+
+
+def _gang_scheduling() -> tuple[Kind, ...]:
+    # KEP-4671: pods that are scheduled together or not at all; alpha, with claims for the whole group.
+    alpha: Any = {"versions": ("v1alpha2",)}
+    return (
+        _grouped("scheduling.k8s.io", "PodGroup", "podgroups", subresources=("status",), **alpha),
+        _grouped("scheduling.k8s.io", "Workload", "workloads", **alpha),
+    )
+
+
+_RULES: Final[Mapping[str, Rules]] = {
+    "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
+    **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
+    **pod_groups.RULES,
+    **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
+}  # fmt: skip
+#: Kinds that a PUT may create, and those that an update must name the revision of.
+_CREATED_BY_UPDATE: Final = frozenset(
+    {"endpoints", "events", "limitranges", "services", "leases.coordination.k8s.io", "events.events.k8s.io",
+     "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
+     "rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"}
+)  # fmt: skip
+_CONDITIONAL: Final = frozenset(
+    {"leases.coordination.k8s.io", "poddisruptionbudgets.policy", "customresourcedefinitions.apiextensions.k8s.io",
+     "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io", "runtimeclasses.node.k8s.io",
+     "csidrivers.storage.k8s.io", "csistoragecapacities.storage.k8s.io"}
+)  # fmt: skip
+
+
+def _counted(kind: Kind) -> Kind:
+    """Every new object of a namespace counts for its quotas, once nothing else is wrong with it."""
+    if not kind.namespaced or "create" not in kind.verbs or kind.verbs == _CREATE_ONLY:
+        return kind
+    judge, create, bucket = kind.rules.validate_create, kind.rules.create, kind.store_bucket
+
+    def validate(tree: Tree, write: Write) -> Errors:
+        errors = list(judge(tree, write))
+        if not errors:
+            charge(bucket, tree, write)
+        return errors
+
+    def made(tree: Tree, write: Write) -> tuple[Tree, Sequence[FieldError]]:
+        assert create is not None
+        tree, errors = create(tree, write)
+        if not errors:
+            charge(bucket, tree, write)
+        return tree, errors
+
+    rules = kind.rules._replace(validate_create=validate) if create is None else kind.rules._replace(create=made)
+    return kind._replace(rules=rules)
+
+
+def _ruled(kind: Kind) -> Kind:
+    bucket = kind.bucket
+    core = kind.stored_as or not kind.group  # events are stored as core writes them
+    stored = "v1" if core else f"{kind.group}/{kind.versions[0]}"
+    rules = _RULES.get(bucket, kind.rules)._replace(default=defaults_for(stored, kind.kind))
+    return kind._replace(
+        rules=definitions.DEFINITION_RULES if bucket == definitions.BUCKET else rules,
+        create_on_update=bucket in _CREATED_BY_UPDATE,
+        unconditional_update=bucket not in _CONDITIONAL,
+        orphans=bucket in ("jobs.batch", "replicationcontrollers"),
+    )
+
+
+def built_in_kinds(features: Features) -> tuple[Kind, ...]:
+    """The kinds of a fresh cluster, in the order in which Kubernetes lists their groups."""
+    new_events = _grouped(
+        "events.k8s.io", "Event", "events", "ev", fields=_NEW_EVENT_FIELDS, stored_as="events",
+        to_version=events.to_new, from_version=events.from_new,
+    )  # fmt: skip
+    gang = _gang_scheduling() if features.enabled("DRAWorkloadResourceClaims") else ()
+    mine = (*_core(), new_events, *_workloads(), *_reviews(), *_cluster(), *gang)
+    ruled = (*map(_ruled, mine), *dra_kinds(features))
+    return tuple(_counted(kind._replace(table=kind.table or TABLES.get(kind.bucket))) for kind in ruled)

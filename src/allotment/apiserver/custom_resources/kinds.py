@@ -1,0 +1,156 @@
+"""From a definition to a kind that the API can serve: names, versions, shapes, tables and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from allotment.apiserver.custom_resources.defaulting import default
+from allotment.apiserver.custom_resources.embedded import embedded_problems
+from allotment.apiserver.custom_resources.jsonpath import PathError, find, parse
+from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
+from allotment.apiserver.custom_resources.printer_columns import table_of
+from allotment.apiserver.custom_resources.scale import scale_problems, scaled
+from allotment.apiserver.custom_resources.schema_validation import problems
+from allotment.apiserver.custom_resources.shapes import object_shape
+from allotment.apiserver.custom_resources.validation_rules import Judge
+from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import ErrorType, FieldError, invalid
+
+#: In the order in which Kubernetes lists them for such kinds.
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+#: After these, rules in CEL could meet values that they cannot read.
+_BLOCKING: Final = frozenset(
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
+)
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+def kind_of(definition: Tree, kube: str = "1.36") -> Kind | None:
+    """The kind that a definition adds; None while it is not established."""
+    spec, status = definition["spec"], definition.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    if conditions.get("Established") != "True" or (definition.get("metadata") or {}).get("deletionTimestamp"):
+        return None
+    names = status.get("acceptedNames") or spec["names"]
+    served = sorted(
+        (version for version in spec["versions"] if version.get("served")),
+        key=lambda version: not version.get("storage"),
+    )
+    if not served:
+        return None
+    versions = {version["name"]: _Version(version, kube) for version in served}
+    first = served[0]
+    subresources = first.get("subresources") or {}
+    return Kind(
+        group=spec["group"],
+        versions=tuple(versions),
+        kind=names["kind"],
+        plural=names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        singular=names.get("singular") or names["kind"].lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
+        verbs=_VERBS,
+        rules=_rules(versions),
+        table=table_of(first.get("additionalPrinterColumns") or []),
+        fields={name: read for version in served for name, read in _selectable(version).items()},
+        shapes={name: object_shape(version.schema) for name, version in versions.items()},
+        schemas={name: version.schema for name, version in versions.items()},
+        unconditional_update=False,
+        deprecated={version["name"]: _deprecation(version, spec) for version in served if version.get("deprecated")},
+        scale=scaled(subresources.get("scale")),
+    )
+
+
+class _Version:
+    """A version's schema, and its rules once they are needed."""
+
+    def __init__(self, version: Tree, kube: str) -> None:
+        self.schema: Tree = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self._scale = (version.get("subresources") or {}).get("scale")
+        self._kube = kube
+        self._judge: Judge | None = None
+
+    @property
+    def judge(self) -> Judge:
+        if self._judge is None:
+            self._judge = Judge(self.schema, self._kube, root=True)
+        return self._judge
+
+    def problems(self, new: Tree, old: Any = ABSENT, *, status: bool = False) -> list[FieldError]:
+        if status:
+            found = self._status_problems(new, old)
+        else:
+            found = problems(_without_metadata(new), self.schema, _without_metadata(old))
+        if self._scale is not None:
+            found += scale_problems(new, self._scale)
+        found += embedded_problems(new, self.schema)
+        found += list_problems(new, self.schema)
+        if not self.judge.asks:
+            return found
+        if any(problem.type in _BLOCKING for problem in found):
+            return [*found, invalid("<nil>", None, _UNCHECKED)]
+        return found + self.judge.problems(new, old)
+
+    def _status_problems(self, new: Tree, old: Tree) -> list[FieldError]:
+        """A write to the status is judged by the status alone, which counts as a value of its own."""
+        schema = (self.schema.get("properties") or {}).get("status")
+        if schema is None or "status" not in new:
+            return []
+        found = problems(new["status"], schema, old.get("status", ABSENT))
+        return [problem._replace(path=f"status.{problem.path}".removesuffix(".")) for problem in found]
+
+
+def _without_metadata(tree: Any) -> Any:
+    """What the schema judges: metadata has rules of its own, and every object has one."""
+    return tree if tree is ABSENT else {**tree, "metadata": {}}
+
+
+def _deprecation(version: Tree, spec: Tree) -> str:
+    text = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
+    return str(version.get("deprecationWarning") or text)
+
+
+def _rules(versions: dict[str, _Version]) -> Rules:
+    def version_of(tree: Tree) -> _Version:
+        name = str(tree.get("apiVersion") or "").rpartition("/")[2]
+        return versions.get(name) or next(iter(versions.values()))
+
+    def filled(tree: Tree, stored: Tree | None) -> Tree:
+        made: Tree = default(tree, version_of(tree).schema)
+        return made
+
+    def version_written(write: Write) -> _Version:
+        return versions.get(write.version) or next(iter(versions.values()))
+
+    def create(tree: Tree, write: Write) -> Iterable[FieldError]:
+        return version_written(write).problems(tree)
+
+    def update(new: Tree, old: Tree, write: Write) -> Iterable[FieldError]:
+        return version_written(write).problems(new, old, status=write.subresource == "status")
+
+    return Rules(default=filled, validate_create=create, validate_update=update, has_generation=True)
+
+
+def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
+    """What field selectors may ask for (KEP-4358)."""
+    found: dict[str, Callable[[Tree], str]] = {}
+    for field in version.get("selectableFields") or ():
+        path = field["jsonPath"]
+        try:
+            steps = parse(path)
+        except PathError:
+            continue
+
+        def read(tree: Tree, steps: Any = steps) -> str:
+            value = next(iter(find(tree, steps)), None)
+            return "" if value is None else str(value).lower() if type(value) is bool else str(value)
+
+        found[path.removeprefix(".")] = read
+    return found

@@ -1,0 +1,150 @@
+"""Calls on pods that are no writes of the pod itself: binding it to a node, and evicting it.
+
+Both are answered with a Status of success; what changes is told here, and the verbs write it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from allotment.apiserver import api_errors
+from allotment.apiserver.kinds.admission_errors import forbidden, too_many_requests
+from allotment.apiserver.kinds.field_validation import matches
+from allotment.apiserver.kinds.kind import Write
+from allotment.model.quoting import quote
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import FieldError, not_supported, required, summary
+
+_BUDGETS: Final = "poddisruptionbudgets.policy"
+_VIOLATES: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_LATER: Final = 10
+_MOST_DISRUPTED: Final = 2000
+
+
+def with_condition(pod: Tree, condition: Tree, now: str) -> Tree:
+    """The pod with a condition; the time of its last change moves only with its status."""
+    status: Tree = pod.get("status") or {}
+    conditions: list[Tree] = list(status.get("conditions") or ())
+    old = next((item for item in conditions if item.get("type") == condition["type"]), None)
+    same = old is not None and old.get("status") == condition["status"]
+    changed = (old or {}).get("lastTransitionTime") if same else now
+    new = {**condition, "lastProbeTime": None, "lastTransitionTime": changed}
+    conditions = [item for item in conditions if item is not old]
+    position = len(conditions) if old is None else (status.get("conditions") or []).index(old)
+    conditions.insert(position, new)
+    return {**pod, "status": {**status, "conditions": conditions}}
+
+
+def bind(pod: Tree | None, name: str, binding: Tree, write: Write) -> Tree:
+    """The pod assigned to the node that a Binding names; ``pod`` is what is stored under ``name``."""
+    target = binding.get("target") or {}
+    errors: list[FieldError] = []
+    if target.get("kind") not in (None, "", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        raise api_errors.unclassified(summary(errors))
+    if pod is None:
+        raise api_errors.not_found("", "pods", name)
+    meta, spec = pod["metadata"], pod["spec"]
+    wanted = (binding.get("metadata") or {}).get("uid")
+    if wanted and wanted != meta.get("uid"):
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta.get('uid')}"
+        raise api_errors.conflict("", "pods/binding", name, why)
+    if meta.get("deletionTimestamp"):
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise api_errors.conflict("", "pods/binding", name, why)
+    if spec.get("nodeName"):
+        why = f"pod {name} is already assigned to node {quote(spec['nodeName'])}"
+        raise api_errors.conflict("", "pods/binding", name, why)
+    if spec.get("schedulingGates"):
+        raise api_errors.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+    bound = {**pod, "spec": {**spec, "nodeName": target["name"]}}
+    annotations = (binding.get("metadata") or {}).get("annotations")
+    if annotations:
+        bound["metadata"] = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
+    bound = with_condition(bound, {"type": "PodScheduled", "status": "True"}, write.now)
+    # KEP-5278: once bound, the nomination has served.
+    bound["status"].pop("nominatedNodeName", None)
+    return bound
+
+
+class Eviction(NamedTuple):
+    """What an eviction does: the pod with its last condition, to be deleted; and the budget that it is taken from."""
+
+    pod: Tree
+    options: Tree
+    budget: Tree | None
+
+
+def evict(pod: Tree | None, name: str, eviction: Tree, write: Write) -> Eviction:
+    """Judge an eviction against the disruption budgets of the pod's namespace."""
+    asked = (eviction.get("metadata") or {}).get("name")
+    if asked and asked != name:
+        raise api_errors.bad_request(f"name in URL does not match name in Eviction object: {asked} != {name}")
+    if pod is None:
+        raise api_errors.not_found("", "pods", name)
+    evicted = with_condition(
+        pod,
+        {
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        },
+        write.now,
+    )  # fmt: skip
+    return Eviction(evicted, eviction.get("deleteOptions") or {}, _budget(pod, name, write))
+
+
+def _budget(pod: Tree, name: str, write: Write) -> Tree | None:
+    """The budget that pays, already charged; None where none is needed."""
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed", "Pending") or pod["metadata"].get("deletionTimestamp"):
+        return None
+    labels = pod["metadata"].get("labels") or {}
+    budgets = [
+        entry.tree
+        for entry in write.reader.list(_BUDGETS, write.namespace)
+        if matches((entry.tree.get("spec") or {}).get("selector"), labels)
+    ]
+    if len(budgets) > 1:
+        raise api_errors.internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    if not budgets or _already_unready(pod, budgets[0]):
+        return None
+    return _charged(budgets[0], name, write)
+
+
+def _already_unready(pod: Tree, budget: Tree) -> bool:
+    """A pod that serves nobody may go, if the budget is met without it or asks nothing of such pods (KEP-3017)."""
+    status, spec = budget.get("status") or {}, budget.get("spec") or {}
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
+        return False
+    if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    desired = status.get("desiredHealthy") or 0
+    return desired > 0 and (status.get("currentHealthy") or 0) >= desired
+
+
+def _charged(budget: Tree, name: str, write: Write) -> Tree:
+    status, title = budget.get("status") or {}, budget["metadata"]["name"]
+    if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
+        message = f"The disruption budget {title} is still being processed by the server."
+        raise too_many_requests(_VIOLATES, {"reason": "DisruptionBudget", "message": message}, _LATER)
+    allowed = status.get("disruptionsAllowed") or 0
+    if allowed < 0:
+        raise forbidden(_BUDGETS, title, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+        raise forbidden(
+            _BUDGETS, title, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        )
+    if allowed == 0:
+        message = (
+            f"The disruption budget {title} needs {status.get('desiredHealthy') or 0} healthy pods and has "
+            f"{status.get('currentHealthy') or 0} currently"
+        )
+        raise too_many_requests(_VIOLATES, {"reason": "DisruptionBudget", "message": message}, 0)
+    disrupted = {**(status.get("disruptedPods") or {}), name: write.now}
+    return {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}

@@ -1,0 +1,214 @@
+"""Rows of what device allocation is about. Behind upstream's columns they tell what people ask next.
+
+A claim: which devices it got, on which node; wide, by which driver, for which requests and for whom. A slice, wide: how
+many devices it publishes, how many are free and used. A device is used if a claim holds it or a share of it (admin
+access holds nothing), and free if none does and the counters that it needs are left (partitions of one GPU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from allotment.apiserver.kinds.kind import Reader, Table
+from allotment.apiserver.reads.columns import NONE, age, born, columns, few, name_of, table
+from allotment.model.quantity import Quantity
+from allotment.model.trees import Tree
+
+Device = tuple[str, str, str]
+Counter = tuple[str, str]
+
+_CLAIMS: Final = "resourceclaims.resource.k8s.io"
+_SLICES: Final = "resourceslices.resource.k8s.io"
+_MOST: Final = 4
+
+
+def _results(claim: Tree) -> list[Tree]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return list((allocation.get("devices") or {}).get("results") or ())
+
+
+def _state(claim: Tree) -> str:
+    status, deleted = claim.get("status") or {}, bool(claim["metadata"].get("deletionTimestamp"))
+    states = ["deleted"] if deleted else []
+    if status.get("allocation") is None:
+        states += [] if deleted else ["pending"]
+    else:
+        states.append("allocated")
+        if status.get("reservedFor"):
+            states.append("reserved")
+    return ",".join(states)
+
+
+def _node(claim: Tree) -> str:
+    """The node of an allocation, if it is one: network-attached devices may serve many."""
+    allocation = (claim.get("status") or {}).get("allocation")
+    if allocation is None:
+        return NONE
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms")
+    if not terms:
+        return "<any>"
+    if len(terms) == 1:
+        fields: list[Tree] = terms[0].get("matchFields") or []
+        labels: list[Tree] = terms[0].get("matchExpressions") or []
+        if len(fields) == 1 and not labels and len(fields[0].get("values") or ()) == 1:
+            return str(fields[0]["values"][0])
+    return "<several>"
+
+
+def _devices(claim: Tree, node: str) -> str:
+    """Devices by name; a pool is told unless it is the node's own."""
+    shown = []
+    for result in _results(claim):
+        pool, device = result.get("pool") or "", result.get("device") or ""
+        shown.append(device if pool == node else f"{pool}/{device}")
+    return few(shown, _MOST)
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    return few([str(value) for value in dict.fromkeys(values) if value], _MOST)
+
+
+def _consumer(reference: Tree) -> str:
+    resource, name = reference.get("resource") or "", reference.get("name") or ""
+    return name if resource == "pods" else f"{resource}/{name}"
+
+
+def _claim(claim: Tree, now: str) -> list[Any]:
+    results, node = _results(claim), _node(claim)
+    return [
+        name_of(claim), _state(claim), born(claim, now), _devices(claim, node), node,
+        _distinct(result.get("driver") for result in results), _distinct(result.get("request") for result in results),
+        few([_consumer(reference) for reference in (claim.get("status") or {}).get("reservedFor") or ()]),
+    ]  # fmt: skip
+
+
+# --- what is used, of all slices at once -----------------------------------------------------------------------------
+
+
+class _Usage:
+    """What claims hold, and what is left of the counters of each pool; made once for a state of the store."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.held: set[Device] = set()
+        for claim in reader.list(_CLAIMS):
+            for result in _results(claim.tree):
+                if not result.get("adminAccess"):
+                    self.held.add((result.get("driver") or "", result.get("pool") or "", result.get("device") or ""))
+        self.left: dict[tuple[str, str], dict[Counter, Quantity]] = {}
+        drawn: list[tuple[tuple[str, str], Tree]] = []
+        for entry in reader.list(_SLICES):
+            spec = entry.tree.get("spec") or {}
+            pool = _pool(spec)
+            for counters in spec.get("sharedCounters") or ():
+                into = self.left.setdefault(pool, {})
+                for name, counter in (counters.get("counters") or {}).items():
+                    into[counters["name"], name] = Quantity.parse(str(counter["value"]))
+            drawn += [(pool, device) for device in spec.get("devices") or () if device.get("consumesCounters")]
+        for pool, device in drawn:
+            if (*pool, device["name"]) in self.held:
+                left = self.left.get(pool, {})
+                for counter, amount in _needed(device):
+                    if counter in left:
+                        left[counter] = left[counter].sub(amount)
+
+    def counts(self, spec: Tree) -> list[int]:
+        """Devices, free and used ones, of a slice in its v1 shape."""
+        pool, devices = _pool(spec), spec.get("devices") or ()
+        used = free = 0
+        left = self.left.get(pool, {})
+        for device in devices:
+            if (*pool, device["name"]) in self.held:
+                used += 1
+            elif all(left.get(counter, Quantity.ZERO) >= amount for counter, amount in _needed(device)):
+                free += 1
+        return [len(devices), free, used]
+
+
+def _pool(spec: Tree) -> tuple[str, str]:
+    return spec.get("driver") or "", (spec.get("pool") or {}).get("name") or ""
+
+
+def _needed(device: Tree) -> Iterable[tuple[Counter, Quantity]]:
+    for consumption in device.get("consumesCounters") or ():
+        for name, counter in (consumption.get("counters") or {}).items():
+            yield (consumption["counterSet"], name), Quantity.parse(str(counter["value"]))
+
+
+_usages: WeakKeyDictionary[Reader, tuple[int, _Usage]] = WeakKeyDictionary()
+
+
+def _usage(reader: Reader) -> _Usage:
+    known = _usages.get(reader)
+    if known is None or known[0] != reader.revision:
+        known = _usages[reader] = (reader.revision, _Usage(reader))
+    return known[1]
+
+
+def _slice(tree: Tree, now: str, reader: Reader) -> list[Any]:
+    spec = tree.get("spec") or {}
+    stored = reader.get(_SLICES, "", name_of(tree))  # in the shape in which devices are known
+    counts = _usage(reader).counts((stored.tree if stored else tree).get("spec") or {})
+    return [
+        name_of(tree), spec.get("nodeName") or "", spec.get("driver") or "", (spec.get("pool") or {}).get("name") or "",
+        born(tree, now), *counts,
+    ]  # fmt: skip
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+
+def _named(tree: Tree, now: str) -> list[Any]:
+    return [name_of(tree), born(tree, now)]
+
+
+def _class(tree: Tree, now: str) -> list[Any]:
+    spec = tree.get("spec") or {}
+    return [name_of(tree), born(tree, now), spec.get("extendedResourceName") or NONE]
+
+
+def _taint_rule(tree: Tree, now: str) -> list[Any]:
+    taint = (tree.get("spec") or {}).get("taint") or {}
+    added = taint.get("timeAdded")
+    return [
+        name_of(tree), taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "",
+        age(added, now) if added else "", born(tree, now),
+    ]  # fmt: skip
+
+
+_POOL_COUNTS: Final = ("totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices")
+
+
+def _pool_status(tree: Tree, now: str) -> list[Any]:
+    status = tree.get("status")
+    counts, state, completed, pools = ["-"] * 5, "Pending", NONE, 0
+    if status is not None:
+        true = {item["type"]: item for item in status.get("conditions") or () if item.get("status") == "True"}
+        listed, pools = status.get("pools") or (), status.get("poolCount") or 0
+        if "Complete" in true:
+            state, completed = "Complete", age(true["Complete"].get("lastTransitionTime"), now)
+            if pools > len(listed):
+                state = f"Complete ({len(listed)}/{pools} pools)"
+        if "Failed" in true and "Complete" not in true:
+            state = "Failed"
+        else:
+            counts = [str(sum(pool.get(name) or 0 for pool in listed)) for name in _POOL_COUNTS]
+            counts.append(str(sum(pool.get("validationError") is not None for pool in listed)))
+    driver = (tree.get("spec") or {}).get("driver") or ""
+    return [name_of(tree), driver, *counts, pools, state, completed]
+
+
+TABLES: Final[Mapping[str, Table]] = {
+    _CLAIMS: table(_claim, "Name", "State", "Age", "Devices", "Node", "Driver*", "Requests*", "Reserved For*"),
+    "resourceclaimtemplates.resource.k8s.io": table(_named, "Name", "Age"),
+    "deviceclasses.resource.k8s.io": table(_class, "Name", "Age", "Extended Resource*"),
+    _SLICES: Table(
+        columns("Name", "Node", "Driver", "Pool", "Age", "Devices:integer*", "Free:integer*", "Used:integer*"), _slice
+    ),
+    "devicetaintrules.resource.k8s.io": table(_taint_rule, "Name", "Key", "Value", "Effect", "TimeAdded", "Age"),
+    "resourcepoolstatusrequests.resource.k8s.io": table(
+        _pool_status, "Name", "Driver", "Total", "Available", "Allocated", "Unavailable", "Errors", "Pools:integer",
+        "Status", "Completed",
+    ),
+}  # fmt: skip

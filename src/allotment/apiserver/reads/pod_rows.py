@@ -1,0 +1,136 @@
+"""The row of a pod: one word for what its containers and conditions say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.apiserver.reads.columns import NONE, age, born, name_of, table
+from allotment.model.trees import Tree
+
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class _Counted(NamedTuple):
+    """What was found in container statuses: the word for the pod, ready containers, restarts and the last of them."""
+
+    word: str
+    ready: int
+    restarts: int
+    last: str
+
+
+def _restarted(status: Tree, last: str) -> str:
+    ended = (status.get("lastState") or {}).get("terminated") or {}
+    return max(last, ended.get("finishedAt") or "")
+
+
+def _failure(ended: Tree) -> str:
+    if ended.get("reason"):
+        return str(ended["reason"])
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"
+
+
+def _is_sidecar(name: str, initial: Mapping[str, Tree]) -> bool:
+    return (initial.get(name) or {}).get("restartPolicy") == "Always"
+
+
+def _initialising(statuses: Sequence[Tree], initial: Mapping[str, Tree], word: str) -> tuple[_Counted, _Counted, bool]:
+    """Of init containers: all that was counted, the part of sidecars, and whether the pod is still starting."""
+    all_of, sidecars = _Counted(word, 0, 0, ""), _Counted(word, 0, 0, "")
+    for index, status in enumerate(statuses):
+        sidecar = _is_sidecar(status.get("name") or "", initial)
+        count = status.get("restartCount") or 0
+        all_of = all_of._replace(restarts=all_of.restarts + count, last=_restarted(status, all_of.last))
+        if sidecar:
+            sidecars = sidecars._replace(restarts=sidecars.restarts + count, last=_restarted(status, sidecars.last))
+        state = status.get("state") or {}
+        ended, waiting = state.get("terminated"), state.get("waiting") or {}
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if sidecar and status.get("started"):
+            if status.get("ready"):
+                all_of = all_of._replace(ready=all_of.ready + 1)
+            continue
+        if ended is not None:
+            found = f"Init:{_failure(ended)}"
+        elif waiting.get("reason") not in (None, "", "PodInitializing"):
+            found = f"Init:{waiting['reason']}"
+        else:
+            found = f"Init:{index}/{len(initial)}"
+        return all_of._replace(word=found), sidecars, True
+    return all_of, sidecars, False
+
+
+def _running(statuses: Sequence[Tree], begun: _Counted, conditions: Mapping[str, Tree]) -> _Counted:
+    word, ready, restarts, last = begun
+    some_run, failed = False, ""
+    for status in reversed(statuses):
+        restarts += status.get("restartCount") or 0
+        last = _restarted(status, last)
+        state = status.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        if waiting.get("reason"):
+            word = waiting["reason"]
+        elif ended is not None:
+            word = _failure(ended)
+            if ended.get("exitCode"):
+                failed = word
+        elif status.get("ready") and state.get("running") is not None:
+            some_run = True
+            ready += 1
+    if word == "Completed":
+        if some_run and (conditions.get("Ready") or {}).get("status") == "True":
+            word = "Running"
+        elif failed:
+            word = failed
+        elif some_run:
+            word = "NotReady"
+    return _Counted(word, ready, restarts, last)
+
+
+def _summary(pod: Tree) -> _Counted:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    word = status.get("reason") or status.get("phase") or ""
+    if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
+        word = "SchedulingGated"
+    initial = {item.get("name"): item for item in spec.get("initContainers") or ()}
+    found, sidecars, starting = _initialising(status.get("initContainerStatuses") or (), initial, word)
+    if not starting or (conditions.get("Initialized") or {}).get("status") == "True":
+        begun = _Counted(found.word, found.ready, sidecars.restarts, sidecars.last)
+        found = _running(status.get("containerStatuses") or (), begun, conditions)
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            return found._replace(word="Unknown")
+        if status.get("phase") not in _ENDED:
+            return found._replace(word="Terminating")
+    return found
+
+
+def _gates(spec: Tree, status: Tree) -> str:
+    wanted = [gate.get("conditionType") for gate in spec.get("readinessGates") or ()]
+    if not wanted:
+        return NONE
+    true = {item.get("type") for item in status.get("conditions") or () if item.get("status") == "True"}
+    return f"{sum(name in true for name in wanted)}/{len(wanted)}"
+
+
+def _pod(pod: Tree, now: str) -> list[Any]:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    found = _summary(pod)
+    sidecars = sum(item.get("restartPolicy") == "Always" for item in spec.get("initContainers") or ())
+    total = len(spec.get("containers") or ()) + sidecars
+    restarts = str(found.restarts)
+    if found.restarts and found.last:
+        restarts = f"{restarts} ({age(found.last, now)} ago)"
+    addresses = status.get("podIPs") or [{}]
+    return [
+        name_of(pod), f"{found.ready}/{total}", found.word, restarts, born(pod, now), addresses[0].get("ip") or NONE,
+        spec.get("nodeName") or NONE, status.get("nominatedNodeName") or NONE, _gates(spec, status),
+    ]  # fmt: skip
+
+
+PODS: Final = table(
+    _pod, "Name", "Ready", "Status", "Restarts", "Age", "IP*", "Node*", "Nominated Node*", "Readiness Gates*"
+)

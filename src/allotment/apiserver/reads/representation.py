@@ -1,0 +1,259 @@
+"""What an answer looks like: as JSON, YAML or protobuf, whole, as metadata only, or as rows of a table.
+
+The stored bytes of an object are the answer where its stored version was asked for, and are spliced into lists and
+watch events; only other versions and other forms are encoded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from allotment.apiserver import api_errors
+from allotment.apiserver.conversion import in_version
+from allotment.apiserver.kinds.kind import Column, Kind, Reader, Table
+from allotment.apiserver.memo import remembered
+from allotment.apiserver.reads import protobuf
+from allotment.apiserver.reads.paging import Page
+from allotment.apiserver.served_kinds import api_version, is_custom
+from allotment.apiserver.storage.store import Entry
+from allotment.model.protobuf import encode as encode_protobuf
+from allotment.model.serialization import to_yaml
+from allotment.model.trees import Tree
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_AVAILABLE: Final = f"{JSON}, {YAML}, {PROTOBUF}"
+#: What media types and ranges stand for.
+_MEDIA: Final = {JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF, "*/*": JSON, "application/*": JSON}
+_FORMS: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_META_VERSIONS: Final = ("v1", "v1beta1")
+
+encode = msgspec.json.Encoder().encode
+
+
+class Form(NamedTuple):
+    """What the client accepts: a media type, and whether whole objects, their metadata or a table.
+
+    ``include``: what of the object a table's row carries, as the query says.
+    """
+
+    media: str = JSON
+    shown: Literal["whole", "table", "metadata"] = "whole"
+    version: str = "v1"
+    include: str = "Metadata"
+
+
+WHOLE: Final = Form()
+
+
+def negotiate(accept: str, *, stream: bool = False, custom: bool = False) -> Form:
+    """The first form that a client accepts and that can be made. Raises StatusError 406.
+
+    ``custom``: of a kind that users defined, whose whole objects nobody has a message for.
+    """
+    form = _negotiated(accept, stream, custom)
+    if form is not None:
+        return form
+    if stream:
+        types = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
+        raise api_errors.not_acceptable(f"only the following media types are accepted: {types}")
+    if any(clause.partition(";")[0].strip() in _MEDIA for clause in accept.split(",")):
+        # The medium is known, what should be shown in it is not.
+        raise api_errors.not_acceptable(f"only the following media types are accepted: {_AVAILABLE}")
+    raise api_errors.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}", {})
+
+
+@remembered(512)
+def _negotiated(accept: str, stream: bool, custom: bool) -> Form | None:
+    if not accept:
+        return WHOLE
+    for media, said in _clauses(accept):
+        if media == YAML and stream:
+            continue
+        wanted = said.get("as", "")
+        if not wanted:
+            if custom and media == PROTOBUF:
+                continue
+            return Form(media)
+        if said.get("g") == "meta.k8s.io" and said.get("v") in _META_VERSIONS and wanted in _FORMS:
+            if wanted == "Table" and media == PROTOBUF:
+                continue
+            return Form(media, "table" if wanted == "Table" else "metadata", said["v"])
+    return None
+
+
+@remembered(512)
+def refusal_form(accept: str) -> Form:
+    """The form of a Status: the first clause that wants nothing special; JSON where there is none."""
+    return next((Form(media) for media, said in _clauses(accept) if "as" not in said), WHOLE)
+
+
+def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """What a client accepts of what there is, best first, with parameters."""
+    for clause in _by_quality(accept):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        known = _MEDIA.get(media)
+        if known is not None:
+            yield known, dict(part.partition("=")[::2] for part in parameters)
+
+
+def _by_quality(accept: str) -> list[str]:
+    clauses = [clause.strip() for clause in accept.split(",")]
+    return sorted(clauses, key=_quality, reverse=True) if "q=" in accept else clauses
+
+
+def _quality(clause: str) -> float:
+    for part in clause.split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        if name == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def written(tree: Tree, form: Form = WHOLE) -> bytes:
+    """Any tree in the media type of a form."""
+    if form.media == PROTOBUF:
+        return encode_protobuf(tree)
+    return to_yaml([_sorted(tree)]).encode() if form.media == YAML else encode(tree)
+
+
+def _sorted(value: Any) -> Any:
+    """YAML answers have their keys in order, whatever the types say."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def whole(kind: Kind, version: str, entry: Entry) -> bytes:
+    """An object as JSON: the stored bytes where that version is stored."""
+    if version == kind.versions[0] and not kind.stored_as:
+        return entry.json
+    return encode(in_version(kind, version, entry.tree))
+
+
+def object_body(kind: Kind, version: str, entry: Entry, form: Form, now: str, reader: Reader) -> bytes:
+    """The answer that is one object."""
+    if form is WHOLE or (form.shown == "whole" and form.media == JSON):
+        return whole(kind, version, entry)
+    if form.shown == "table":
+        meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
+        return written(table(kind, version, (entry,), meta, form, now, reader), form)
+    if form.shown == "metadata":
+        if form.media == PROTOBUF:
+            return protobuf.metadata_body(entry.tree, form.version)
+        return written(metadata_only(entry.tree, form.version), form)
+    if form.media == PROTOBUF:
+        return protobuf.object_body(kind, version, entry)
+    return written(in_version(kind, version, entry.tree), form)
+
+
+def list_body(kind: Kind, version: str, page: Page, form: Form, now: str, reader: Reader) -> bytes:
+    """The answer that is a page of a list."""
+    if form.shown == "table":
+        return written(table(kind, version, page.entries, page.meta, form, now, reader), form)
+    if form.media == PROTOBUF:
+        if form.shown == "metadata":
+            return protobuf.metadata_list_body((entry.tree for entry in page.entries), page.meta, form.version)
+        return protobuf.list_body(kind, version, page.meta, page.entries)
+    if form.shown == "metadata":
+        items = [metadata_only(entry.tree, form.version) for entry in page.entries]
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{form.version}"}
+        return written({**head, "metadata": page.meta, "items": items}, form)
+    if form.media != JSON:
+        return written(list_tree(kind, version, page), form)
+    opening = encode({**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": []})[:-2]
+    return b"".join((opening, b",".join(_items(kind, version, page.entries)), b"]}"))
+
+
+def _list_meta(kind: Kind, page: Page) -> Tree:
+    """Lists of custom kinds always say how they continue, even when they do not."""
+    return {"continue": "", **page.meta} if is_custom(kind) else page.meta
+
+
+def list_tree(kind: Kind, version: str, page: Page) -> Tree:
+    """A page as a tree."""
+    items = [in_version(kind, version, entry.tree) for entry in page.entries]
+    if not is_custom(kind):
+        items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
+    return {**_list_head(kind, version), "metadata": _list_meta(kind, page), "items": items}
+
+
+def _list_head(kind: Kind, version: str) -> Tree:
+    return {"kind": f"{kind.kind}List", "apiVersion": api_version(kind, version)}
+
+
+def _items(kind: Kind, version: str, entries: Sequence[Entry]) -> list[bytes]:
+    """Objects as they stand in lists: of built-in kinds the list alone says what they are."""
+    bodies = [whole(kind, version, entry) for entry in entries]
+    if is_custom(kind):
+        return bodies
+    start = encode({"kind": kind.kind, "apiVersion": api_version(kind, version)})[:-1] + b","
+    size = len(start)
+    return [b"{" + body[size:] if body.startswith(start) else _without_kind(body) for body in bodies]
+
+
+def _without_kind(body: bytes) -> bytes:
+    tree = msgspec.json.decode(body)
+    return encode({key: value for key, value in tree.items() if key not in ("kind", "apiVersion")})
+
+
+# --- other forms -----------------------------------------------------------------------------------------------------
+
+
+def metadata_only(tree: Tree, version: str) -> Tree:
+    """An object as its metadata alone."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": tree["metadata"]}
+
+
+def _age_of_custom(tree: Tree, now: str, reader: Reader) -> list[Any]:
+    return [tree["metadata"]["name"], tree["metadata"].get("creationTimestamp", "")]
+
+
+#: How kinds are shown that say nothing about it: by name, and when they were made.
+_PLAIN: Final = Table(
+    (
+        Column("Name", "string", "Name must be unique within a namespace.", 0, "name"),
+        Column("Created At", "date", "When the server made the object.", 0),
+    ),
+    _age_of_custom,
+)
+
+
+def table(
+    kind: Kind, version: str, entries: Sequence[Entry], meta: Tree, form: Form, now: str, reader: Reader,
+    *, headed: bool = True,
+) -> Tree:  # fmt: skip
+    """Objects as rows. ``headed``: the columns are told (in a watch, only once)."""
+    shown = kind.table or _PLAIN
+    rows = []
+    for entry in entries:
+        tree = in_version(kind, version, entry.tree)
+        row: Tree = {"cells": shown.cells(tree, now, reader)}
+        if form.include == "Object":
+            row["object"] = tree
+        elif form.include == "None":
+            row["object"] = None
+        else:
+            row["object"] = metadata_only(tree, form.version)
+        rows.append(row)
+    columns = [
+        {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority}
+        for c in shown.columns
+    ]
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{form.version}",
+        "metadata": meta,
+        "columnDefinitions": columns if headed else None,
+        "rows": rows,
+    }

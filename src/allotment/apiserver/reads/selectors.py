@@ -1,0 +1,342 @@
+"""Label and field selectors: what of a list or a watch a client wants to see.
+
+Both are parsed once per text and kind, and asked once per object. Mistakes are told in the real server's words, which
+for fields has two ways to say that a field cannot be asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, NoReturn
+
+from allotment.apiserver import api_errors
+from allotment.apiserver.kinds.field_validation import path_segment_problems
+from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.memo import remembered
+from allotment.cluster.errors import StatusError
+from allotment.model.quoting import quote
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import FieldError, invalid, summary
+from allotment.model.validation.names import label_key_problems, label_value_problems
+
+Labels = Mapping[str, str]
+
+_NONE: Final[Labels] = {}
+_LEXEMES: Final = re.compile(r"\s*(?:([=!<>(),]+)|([^\s=!<>(),]+))")
+_OPERATORS: Final = ("==", "!=", "=", "!", "(", ")", ",", ">", "<")
+
+
+class Requirement(NamedTuple):
+    """One term of a label selector. ``operator``: in, notin, exists, !, gt or lt."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+    bound: int = 0
+
+    def admits(self, labels: Labels) -> bool:
+        """Whether labels fulfil it."""
+        value = labels.get(self.key)
+        if self.operator == "in":
+            return value is not None and value in self.values
+        if self.operator == "notin":
+            return value is None or value not in self.values
+        if self.operator == "exists":
+            return value is not None
+        if self.operator == "!":
+            return value is None
+        try:
+            number = int(value) if value is not None and _is_number(value) else None
+        except ValueError:
+            return False
+        return number is not None and (number > self.bound if self.operator == "gt" else number < self.bound)
+
+
+_is_number = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII).fullmatch
+
+
+class Selection(NamedTuple):
+    """What is wanted: terms over labels and over fields. ``name`` and ``namespace`` where fields fix them."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[tuple[Callable[[Tree], str], bool, str], ...] = ()
+    name: str | None = None
+    namespace: str | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return not self.labels and not self.fields
+
+    def admits(self, tree: Tree) -> bool:
+        """Whether a stored object is wanted."""
+        if self.labels:
+            labels = tree["metadata"].get("labels") or _NONE
+            for requirement in self.labels:
+                if not requirement.admits(labels):
+                    return False
+        return all((read(tree) == wanted) is equal for read, equal, wanted in self.fields)
+
+
+ALL: Final = Selection()
+
+
+def selection(kind: Kind, version: str, labels: str, fields: str) -> Selection:
+    """What two selectors want of a kind. Raises StatusError 400."""
+    if not labels and not fields:
+        return ALL
+    terms = _fields(kind, version, fields) if fields else ()
+    fixed = {path: value for path, equal, value in terms if equal}
+    return Selection(
+        parse_labels(labels) if labels else (),
+        tuple((_reader(kind, path), equal, value) for path, equal, value in terms),
+        fixed.get("metadata.name"),
+        fixed.get("metadata.namespace"),
+    )
+
+
+def exact_name(fields: str) -> str:
+    """The one name that a field selector leaves; empty if there are more, or it cannot be read.
+
+    >>> exact_name("spec.nodeName=n,metadata.name=web")
+    'web'
+    """
+    if "metadata.name" not in fields:
+        return ""
+    try:
+        terms = _split(fields)
+    except StatusError:
+        return ""
+    name = next((value for path, equal, value in terms if equal and path == "metadata.name"), "")
+    return "" if path_segment_problems(name) else name
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+class _Lexer:
+    """Tokens of a label selector, with one to look at before taking it."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = list(_tokens(text))
+        self._at = 0
+
+    def look(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def take(self) -> str:
+        token = self.look()
+        self._at += 1
+        return token
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    while match := _LEXEMES.match(text, at):
+        at = match.end()
+        symbols, word = match.groups()
+        if word:
+            yield word
+            continue
+        while symbols:
+            operator = next(operator for operator in _OPERATORS if symbols.startswith(operator))
+            yield operator
+            symbols = symbols[len(operator) :]
+
+
+@remembered(1024)
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """The terms of a label selector; all must be fulfilled. Raises StatusError 400.
+
+    >>> parse_labels("app in (a, b), !old")[1].admits({"old": "1"})
+    False
+    """
+    lexer = _Lexer(text)
+    found: list[Requirement] = []
+    if not lexer.look():
+        return ()
+    while True:
+        if lexer.look() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
+            _wrong(f"found {_found(lexer)}, expected: !, identifier, or 'end of string'")
+        found.append(_requirement(lexer))
+        token = lexer.take()
+        if not token:
+            return tuple(found)
+        if token != ",":
+            _wrong(f"found '{token}', expected: ',' or 'end of string'")
+        if lexer.look() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
+            _wrong(f"found {_found(lexer)}, expected: identifier after ','")
+
+
+def _found(lexer: _Lexer) -> str:
+    return f"'{lexer.look()}'"
+
+
+def _wrong(why: str) -> NoReturn:
+    raise api_errors.bad_request(f"unable to parse requirement: {why}")
+
+
+def _requirement(lexer: _Lexer) -> Requirement:
+    absent = lexer.look() == "!"
+    if absent:
+        lexer.take()
+    key = lexer.look()
+    if key in ("", *_OPERATORS):
+        _wrong(f"found {_found(lexer)}, expected: identifier")
+    lexer.take()
+    problems = label_key_problems(key)
+    if problems:
+        _invalid([invalid("key", key, problem) for problem in problems[:1]])
+    if absent:
+        return Requirement(key, "!")
+    operator = lexer.look()
+    if operator in ("", ","):
+        return Requirement(key, "exists")
+    lexer.take()
+    if operator in ("in", "notin"):
+        return Requirement(key, operator, _checked(key, _set(lexer)))
+    if operator in ("=", "==", "!=", ">", "<"):
+        value = lexer.look()
+        if value in (",", ""):
+            value = ""
+        elif value in _OPERATORS:
+            _wrong(f"found {_found(lexer)}, expected: identifier")
+        else:
+            lexer.take()
+        if operator in (">", "<"):
+            if not _is_number(value):
+                detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+                _invalid([invalid("values[0]", value, detail)])
+            return Requirement(key, "gt" if operator == ">" else "lt", bound=int(value))
+        return Requirement(key, "notin" if operator == "!=" else "in", _checked(key, [value]))
+    _wrong(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _set(lexer: _Lexer) -> list[str]:
+    if lexer.look() != "(":
+        _wrong(f"found {_found(lexer)} expected: '('")
+    lexer.take()
+    values: list[str] = []
+    empty = True
+    while True:
+        token = lexer.take()
+        if token == ")":
+            if empty:
+                values.append("")
+            return list(dict.fromkeys(values))
+        if token == ",":
+            if empty:
+                values.append("")
+            empty = True
+        elif token in ("", *_OPERATORS):
+            _wrong(f"found '{token}', expected: ',', ')' or identifier")
+        else:
+            if not empty:
+                _wrong(f"found '{token}', expected: ',' or ')'")
+            values.append(token)
+            empty = False
+
+
+def _checked(key: str, values: list[str]) -> frozenset[str]:
+    errors = [
+        invalid(f"values[{index}][{key}]", value, problem)
+        for index, value in enumerate(values)
+        for problem in label_value_problems(value)
+    ]
+    if errors:
+        _invalid(errors)
+    return frozenset(values)
+
+
+def _invalid(errors: list[FieldError]) -> NoReturn:
+    _wrong(summary(errors))
+
+
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+Term = tuple[str, bool, str]
+
+
+@remembered(1024)
+def _split(text: str) -> tuple[Term, ...]:
+    """Path, whether it must be equal, and value of each term. Raises StatusError 400."""
+    return tuple(_term(term, text) for term in _terms(text) if term)
+
+
+def _terms(text: str) -> Iterator[str]:
+    """Cut at commas that no backslash hides."""
+    start, at = 0, 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == ",":
+            yield text[start:at]
+            start = at + 1
+        at += 1
+    yield text[start:]
+
+
+def _term(term: str, text: str) -> Term:
+    at = 0
+    while at < len(term):
+        if term[at] == "\\":
+            at += 2
+            continue
+        for operator in ("!=", "==", "="):
+            if term.startswith(operator, at):
+                return term[:at], operator != "!=", _unescaped(term[at + len(operator) :], text)
+        at += 1
+    raise api_errors.bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+
+
+def _unescaped(value: str, text: str) -> str:
+    out, at = "", 0
+    while at < len(value):
+        character = value[at]
+        if character == "\\":
+            at += 1
+            if at >= len(value) or value[at] not in "\\,=":
+                found = value[at] if at < len(value) else ""
+                raise api_errors.bad_request(f"invalid field selector: invalid escape sequence: \\{found}")
+            character = value[at]
+        elif character in ",=":
+            raise api_errors.bad_request(f"invalid selector: '{text}'; unescaped character in value: {character}")
+        out += character
+        at += 1
+    return out
+
+
+def _fields(kind: Kind, version: str, text: str) -> tuple[Term, ...]:
+    terms = _split(text)
+    for path, _, _ in terms:
+        if path not in kind.fields and path not in _ALWAYS:
+            raise api_errors.bad_request(_unknown(kind, version, path))
+    return terms
+
+
+def _unknown(kind: Kind, version: str, path: str) -> str:
+    if kind.shapes:
+        return f"field label not supported: {path}"
+    if not kind.fields:
+        return f'{quote(path)} is not a known field selector: only "metadata.name", "metadata.namespace"'
+    if kind.group == "batch":
+        return f"field label {quote(path)} not supported for {kind.kind}"
+    if kind.group in ("", "events.k8s.io"):
+        return f"field label not supported: {path}"
+    return f"field label not supported for {kind.group}/{version}, Kind={kind.kind}: {path}"
+
+
+def _name(tree: Tree) -> str:
+    return str(tree["metadata"]["name"])
+
+
+def _namespace(tree: Tree) -> str:
+    return tree["metadata"].get("namespace") or ""
+
+
+_ALWAYS: Final[Mapping[str, Callable[[Tree], str]]] = {"metadata.name": _name, "metadata.namespace": _namespace}
+
+
+def _reader(kind: Kind, path: str) -> Callable[[Tree], str]:
+    return _ALWAYS.get(path) or kind.fields[path]

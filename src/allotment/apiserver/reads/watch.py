@@ -1,0 +1,312 @@
+"""Watches: the changes of a resource as they happen, each encoded once however many look on.
+
+A watch first catches up (with what is there, or with the history after a revision), then follows. Between the store
+and a reader stands a bounded buffer: a reader who does not read is cut off, as in the real server, and comes back with
+the last revision that he saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import Final, Literal, NamedTuple
+
+from allotment.apiserver import api_errors
+from allotment.apiserver.conversion import in_version
+from allotment.apiserver.kinds.kind import Kind
+from allotment.apiserver.reads import protobuf
+from allotment.apiserver.reads.representation import JSON, PROTOBUF, Form, encode, metadata_only, table, whole
+from allotment.apiserver.reads.selectors import Selection
+from allotment.apiserver.request_options import ListOptions
+from allotment.apiserver.served_kinds import api_version
+from allotment.apiserver.storage.store import Change, Compacted, Entry, Store
+from allotment.model.trees import Tree
+
+#: How many changes wait for a reader at most, and how many bytes one piece holds about.
+_BUFFER: Final = 20_000
+_PIECE: Final = 256 * 1024
+#: Seconds between bookmarks, and how long a watch lasts at least that says nothing of it.
+_BOOKMARKS: Final = 60.0
+_LEAST: Final = 1800
+_END: Final = {"k8s.io/initial-events-end": "true"}
+
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+
+class Seen(NamedTuple):
+    """An event as one watch sees it: the type, and the object with its revision."""
+
+    type: EventType
+    entry: Entry
+    #: The change behind it: what was encoded for one watch serves all others. None for what is told only here.
+    change: Change | None = None
+
+
+class Watch:
+    """One client's view of a resource's changes. Iterate :meth:`batches`; call :meth:`close` in the end.
+
+    ``early``: for who lets nothing out of the process, and may see what is not durable yet.
+    """
+
+    def __init__(
+        self, store: Store, bucket: str, namespace: str | None, options: ListOptions, wanted: Selection, *,
+        early: bool = False,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._early = early
+        self._namespace = namespace
+        self._wanted = wanted
+        self._options = options
+        self._buffer: list[Change] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._lagging = False
+        self._initial: list[Seen] = []
+        self._catching_up: Iterator[Change] = iter(())
+        #: Up to here everything has been told.
+        self._told = 0
+        # Subscribed before anything is read, so that nothing falls between.
+        self._stop = store.subscribe(bucket, self._tell, early=early)
+        try:
+            self._begin(bucket)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _begin(self, bucket: str) -> None:
+        store, options = self._store, self._options
+        revision = options.revision or 0
+        if revision and not options.initial:
+            self._told = revision
+            if revision < store.revision:
+                try:
+                    self._catching_up = iter(store.changes(bucket, revision, early=self._early))
+                except Compacted as error:
+                    message = f"too old resource version: {error.asked} ({error.oldest})"
+                    raise api_errors.expired(message) from None
+            return
+        self._told = store.revision
+        if options.initial is not False:
+            admits = self._wanted.admits
+            entries = store.list(bucket, self._namespace)
+            self._initial = [Seen("ADDED", entry) for entry in entries if admits(entry.tree)]
+
+    def _tell(self, change: Change) -> None:
+        if self._namespace is not None and change.entry.namespace != self._namespace:
+            return
+        waiting = self._buffer
+        # What is older than the history is in memory for this reader alone; one who reads has it in a moment.
+        if len(waiting) >= _BUFFER or (waiting and waiting[0].entry.revision <= self._store.oldest):
+            self._lagging = True
+            self._stop()
+        else:
+            self._buffer.append(change)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop()
+
+    async def batches(self) -> AsyncGenerator[list[Seen], None]:
+        """What there is to tell, whenever there is something; ends when the time is over or the reader lags."""
+        options = self._options
+        loop = asyncio.get_running_loop()
+        seconds = options.timeout or _LEAST + random.uniform(0, _LEAST)
+        end = loop.time() + seconds
+        bookmarks = _BOOKMARKS if options.bookmarks else seconds + 1
+        if self._told <= self._store.revision:
+            await self._durable(self._told)
+        if self._initial:
+            yield self._initial
+        self._initial = []
+        if options.initial and options.bookmarks:
+            yield [Seen("BOOKMARK", _mark(self._told, _END))]
+        while True:
+            changes = list(self._catching_up) or self._buffer
+            if changes is self._buffer:
+                self._buffer = []
+            self._catching_up = iter(())
+            if seen := self._seen(changes):
+                yield seen
+                continue
+            if self._buffer:
+                continue
+            if self._lagging:
+                return
+            left = end - loop.time()
+            if left <= 0:
+                return
+            if not await self._something(min(left, bookmarks)) and options.bookmarks and loop.time() < end:
+                yield await self._bookmark()
+
+    def _seen(self, changes: list[Change]) -> list[Seen]:
+        told, wanted = self._told, self._wanted
+        namespace = self._namespace
+        seen: list[Seen] = []
+        for change in changes:
+            if change.entry.revision <= told:
+                continue
+            told = change.entry.revision
+            if namespace is not None and change.entry.namespace != namespace:
+                continue
+            if wanted.everything:
+                seen.append(Seen(change.type, change.entry, change))
+            else:
+                event = _selected(change, wanted)
+                if event is not None:
+                    seen.append(event)
+        self._told = told
+        return seen
+
+    async def _something(self, seconds: float) -> bool:
+        """Wait until something comes; False if nothing came."""
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return bool(self._buffer) or self._lagging
+
+    async def _durable(self, revision: int) -> None:
+        if not self._early:
+            await self._store.durable(revision)
+
+    async def _bookmark(self) -> list[Seen]:
+        """How far the reader has come: all that is there by now has been told when this is."""
+        revision = self._store.revision
+        await self._durable(revision)
+        changes, self._buffer = self._buffer, []
+        seen = self._seen(changes)
+        self._told = max(self._told, revision)
+        return [*seen, Seen("BOOKMARK", _mark(self._told, None))]
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _mark(revision: int, annotations: Tree | None) -> Entry:
+    meta: Tree = {"resourceVersion": str(revision)}
+    if annotations:
+        meta["annotations"] = annotations
+    return Entry("", "", revision, {"metadata": meta}, b"")
+
+
+def _selected(change: Change, wanted: Selection) -> Seen | None:
+    """A change under a selector: what comes into view is added, what leaves it is deleted as it was last seen."""
+    previous = change.previous
+    before = previous is not None and wanted.admits(previous.tree)
+    now = change.type != "DELETED" and wanted.admits(change.entry.tree)
+    if now:
+        return Seen("MODIFIED" if before else "ADDED", change.entry, change)
+    if not before:
+        return None
+    if change.type == "DELETED":
+        return Seen("DELETED", change.entry, change)
+    assert previous is not None
+    meta = {**previous.tree["metadata"], "resourceVersion": str(change.entry.revision)}
+    tree = {**previous.tree, "metadata": meta}
+    return Seen("DELETED", Entry(previous.namespace, previous.name, change.entry.revision, tree, encode(tree)))
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """Events as lines of JSON or frames of protobuf. One serves all watches that see an event the same way."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._lines: dict[tuple[int, str, str, str], bytes] = {}
+        self._size = size
+
+    def of(self, kind: Kind, version: str, seen: Seen, media: str = JSON) -> bytes:
+        """The line of an event that shows the whole object."""
+        if seen.change is None:
+            return _line(kind, version, seen, media)
+        key = (seen.entry.revision, seen.type, f"{kind.bucket}/{version}", media)
+        line = self._lines.get(key)
+        if line is None:
+            if len(self._lines) >= self._size:
+                for old in list(self._lines)[: self._size // 2]:
+                    del self._lines[old]
+            line = self._lines[key] = _line(kind, version, seen, media)
+        return line
+
+
+def _line(kind: Kind, version: str, seen: Seen, media: str) -> bytes:
+    if media == PROTOBUF:
+        return protobuf.event_frame(seen.type, kind, version, seen.entry)
+    if seen.type == "BOOKMARK":
+        body = encode({"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree})
+    else:
+        body = whole(kind, version, seen.entry)
+    return b"".join((b'{"type":"', seen.type.encode(), b'","object":', body, b"}\n"))
+
+
+async def pieces(
+    watch: Watch, kind: Kind, version: str, form: Form, lines: Lines, now: Callable[[], str], store: Store
+) -> AsyncIterator[bytes]:
+    """A watch as the body of an answer, in pieces of many lines where many have come."""
+    headed = True
+    batches = watch.batches()
+    try:
+        async for batch in batches:
+            gathered: list[bytes] = []
+            size = 0
+            for seen in batch:
+                if form.shown == "whole":
+                    line = lines.of(kind, version, seen, form.media)
+                else:
+                    line = _formed(kind, version, seen, form, now(), store, headed)
+                    headed = False
+                gathered.append(line)
+                size += len(line)
+                if size >= _PIECE:
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+            if gathered:
+                yield b"".join(gathered)
+    finally:
+        watch.close()
+        await batches.aclose()
+
+
+def _formed(kind: Kind, version: str, seen: Seen, form: Form, now: str, store: Store, headed: bool) -> bytes:
+    entry = seen.entry
+    if form.media == PROTOBUF:
+        return protobuf.metadata_frame(seen.type, entry.tree, form.version)
+    if form.shown == "metadata":
+        shown = metadata_only(entry.tree, form.version)
+    else:
+        meta = {"resourceVersion": entry.tree["metadata"].get("resourceVersion", "")}
+        rows = () if seen.type == "BOOKMARK" else (entry,)
+        shown = table(kind, version, rows, meta, form, now, store, headed=headed)
+        if seen.type == "BOOKMARK":
+            shown["metadata"] = entry.tree["metadata"]
+    return encode({"type": seen.type, "object": shown}) + b"\n"
+
+
+async def refused(status: Tree, form: Form) -> AsyncIterator[bytes]:
+    """A watch that cannot be: one event that says why."""
+    if form.media == PROTOBUF:
+        yield protobuf.error_frame(status)
+        return
+    yield encode({"type": "ERROR", "object": status}) + b"\n"
+
+
+def event_type(seen: Seen) -> EventType:
+    """The type of an event, as clients in this process know it."""
+    return seen.type
+
+
+def seen_tree(kind: Kind, version: str, seen: Seen) -> Tree:
+    """The object of an event in a version, as a tree."""
+    if seen.type == "BOOKMARK":
+        return {"kind": kind.kind, "apiVersion": api_version(kind, version), **seen.entry.tree}
+    return in_version(kind, version, seen.entry.tree)

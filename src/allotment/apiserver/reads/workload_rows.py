@@ -1,0 +1,172 @@
+"""Rows of workloads: how many there are to be, how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from allotment.apiserver.kinds.kind import Table
+from allotment.apiserver.reads.columns import (
+    NONE,
+    age,
+    between,
+    born,
+    containers,
+    few,
+    labels,
+    name_of,
+    selector,
+    table,
+)
+from allotment.model.trees import Tree
+
+_WIDE: Final = ("Containers*", "Images*", "Selector*")
+
+
+def _parts(tree: Tree) -> tuple[Tree, Tree, Tree]:
+    """Spec, status, and the spec of the pods."""
+    spec = tree.get("spec") or {}
+    return spec, tree.get("status") or {}, (spec.get("template") or {}).get("spec") or {}
+
+
+def _deployment(tree: Tree, now: str) -> list[Any]:
+    spec, status, pod = _parts(tree)
+    return [
+        name_of(tree), f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}",
+        status.get("updatedReplicas") or 0, status.get("availableReplicas") or 0, born(tree, now), *containers(pod),
+        selector(spec.get("selector")),
+    ]  # fmt: skip
+
+
+def _replica_set(tree: Tree, now: str) -> list[Any]:
+    spec, status, pod = _parts(tree)
+    return [
+        name_of(tree), spec.get("replicas") or 0, status.get("replicas") or 0, status.get("readyReplicas") or 0,
+        born(tree, now), *containers(pod), selector(spec.get("selector")),
+    ]  # fmt: skip
+
+
+def _replication_controller(tree: Tree, now: str) -> list[Any]:
+    return [*_replica_set(tree, now)[:-1], labels((tree.get("spec") or {}).get("selector"))]
+
+
+def _stateful_set(tree: Tree, now: str) -> list[Any]:
+    spec, status, pod = _parts(tree)
+    ready = f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}"
+    return [name_of(tree), ready, born(tree, now), *containers(pod)]
+
+
+def _daemon_set(tree: Tree, now: str) -> list[Any]:
+    spec, status, pod = _parts(tree)
+    counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled",
+              "numberAvailable")  # fmt: skip
+    return [
+        name_of(tree), *(status.get(name) or 0 for name in counts), labels(pod.get("nodeSelector")), born(tree, now),
+        *containers(pod), selector(spec.get("selector")),
+    ]  # fmt: skip
+
+
+_JOB_STATES: Final = (
+    ("Complete", "Complete"), ("Failed", "Failed"), ("", "Terminating"), ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"), ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)  # fmt: skip
+
+
+def _job(tree: Tree, now: str) -> list[Any]:
+    spec, status, pod = _parts(tree)
+    true = {item.get("type") for item in status.get("conditions") or () if item.get("status") == "True"}
+    if tree["metadata"].get("deletionTimestamp"):
+        true.add("")
+    state = next((word for condition, word in _JOB_STATES if condition in true), "Running")
+    done, wanted, parallel = status.get("succeeded") or 0, spec.get("completions"), spec.get("parallelism") or 0
+    if wanted is not None:
+        completions = f"{done}/{wanted}"
+    else:
+        completions = f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+    started, ended = status.get("startTime"), status.get("completionTime")
+    took = between(started, ended or now) if started else ""
+    return [
+        name_of(tree), state, completions, took, born(tree, now), *containers(pod), selector(spec.get("selector")),
+    ]  # fmt: skip
+
+
+def _cron_job(tree: Tree, now: str) -> list[Any]:
+    spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    inner = (spec.get("jobTemplate") or {}).get("spec") or {}
+    last = status.get("lastScheduleTime")
+    suspended = spec.get("suspend")
+    return [
+        name_of(tree), spec.get("schedule") or "", spec.get("timeZone") or NONE,
+        "<unset>" if suspended is None else str(bool(suspended)), len(status.get("active") or ()),
+        age(last, now) if last else NONE, born(tree, now), *containers((inner.get("template") or {}).get("spec") or {}),
+        selector(inner.get("selector")),
+    ]  # fmt: skip
+
+
+def _pod_template(tree: Tree, now: str) -> list[Any]:
+    wanted = tree.get("template") or {}
+    return [name_of(tree), *containers(wanted.get("spec") or {}), labels((wanted.get("metadata") or {}).get("labels"))]
+
+
+def _revision(tree: Tree, now: str) -> list[Any]:
+    owner = next((item for item in tree["metadata"].get("ownerReferences") or () if item.get("controller")), None)
+    controller = NONE
+    if owner is not None:
+        group = owner["apiVersion"].rpartition("/")[0]
+        controller = f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
+    return [name_of(tree), controller, tree.get("revision") or 0, born(tree, now)]
+
+
+def _autoscaler(tree: Tree, now: str) -> list[Any]:
+    spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    target = spec.get("scaleTargetRef") or {}
+    if "targetCPUUtilizationPercentage" in spec:
+        current = status.get("currentCPUUtilizationPercentage")
+        shown = "<unknown>" if current is None else f"{current}%"
+        metrics = [f"cpu: {shown}/{spec['targetCPUUtilizationPercentage']}%"]
+    else:
+        currents = status.get("currentMetrics") or []
+        pairs = enumerate(spec.get("metrics") or ())
+        metrics = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in pairs]
+    least = spec.get("minReplicas")
+    return [
+        name_of(tree), f"{target.get('kind') or ''}/{target.get('name') or ''}", few(metrics, 2).replace(",", ", "),
+        "<unset>" if least is None else str(least), spec.get("maxReplicas") or 0, status.get("currentReplicas") or 0,
+        born(tree, now),
+    ]  # fmt: skip
+
+
+def _metric(metric: Tree, current: Tree) -> str:
+    sort = str(metric.get("type") or "")
+    part = sort[:1].lower() + sort[1:]
+    wanted = (metric.get(part) or {}).get("target") or {}
+    now = (current.get(part) or {}).get("current") or {}
+    name = (metric.get(part) or {}).get("name")
+    prefix = f"{name}: " if "esource" in sort and isinstance(name, str) else ""
+    for key, unit, tail in (("averageUtilization", "%", ""), ("averageValue", "", " (avg)"), ("value", "", "")):
+        if wanted.get(key) is not None:
+            value = now.get(key)
+            shown = "<unknown>" if value is None else f"{value}{unit}"
+            return f"{prefix}{shown}/{wanted[key]}{unit}{'' if prefix or sort == 'Pods' else tail}"
+    return f"{prefix}<unknown>/<auto>"
+
+
+_COUNTED: Final = ("Desired:integer", "Current:integer", "Ready:integer")
+TABLES: Final[Mapping[str, Table]] = {
+    "deployments.apps": table(_deployment, "Name", "Ready", "Up-to-date", "Available", "Age", *_WIDE),
+    "replicasets.apps": table(_replica_set, "Name", *_COUNTED, "Age", *_WIDE),
+    "replicationcontrollers": table(_replication_controller, "Name", *_COUNTED, "Age", *_WIDE),
+    "statefulsets.apps": table(_stateful_set, "Name", "Ready", "Age", *_WIDE[:2]),
+    "daemonsets.apps": table(
+        _daemon_set, "Name", *_COUNTED, "Up-to-date:integer", "Available:integer", "Node Selector", "Age", *_WIDE
+    ),
+    "jobs.batch": table(_job, "Name", "Status", "Completions", "Duration", "Age", *_WIDE),
+    "cronjobs.batch": table(
+        _cron_job, "Name", "Schedule", "Timezone", "Suspend:boolean", "Active:integer", "Last Schedule", "Age", *_WIDE
+    ),
+    "podtemplates": table(_pod_template, "Name", "Containers", "Images", "Pod Labels"),
+    "controllerrevisions.apps": table(_revision, "Name", "Controller", "Revision", "Age"),
+    "horizontalpodautoscalers.autoscaling": table(
+        _autoscaler, "Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"
+    ),
+}

@@ -1,0 +1,250 @@
+"""``exec`` and ``attach``: a process in a container with its streams at the client.
+
+The clients' forms differ only in how the streams travel: numbered channels in the messages of a WebSocket (kubectl's
+``v5``, the Python clients' ``v4``), or one SPDY stream for each (older kubectl). In both, the last word is a Status on
+the error channel; that is where a command's exit code stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
+from allotment.apiserver.request_options import boolean, first, parse_query
+from allotment.apiserver.streams.command_input import Input, Sizes
+from allotment.apiserver.streams.container_lookup import container_named, is_running, reachable, refused
+from allotment.apiserver.streams.kubelets import Kubelets, Write
+from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
+from allotment.cluster.errors import StatusError
+from allotment.model.quoting import quote
+from allotment.model.trees import Tree
+from allotment.model.validation.errors import failure
+
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_V5: Final = "v5.channel.k8s.io"
+_SPDY: Final = "SPDY/3.1+"
+_PROTOCOLS: Final = (_V5, "v4.channel.k8s.io", f"{_SPDY}v4.channel.k8s.io", "")
+#: How long a client may take to open the streams that it announced.
+_OPENING_SECONDS: Final = 30.0
+
+
+class _Ends(NamedTuple):
+    """The command's side of all streams."""
+
+    stdin: Input | None
+    stdout: Write
+    stderr: Write
+    sizes: Sizes
+
+
+class _Asked(NamedTuple):
+    """Which streams a client wants, and what is to run."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+    start: Callable[[_Ends], Awaitable[int]]
+
+
+async def execute(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+    """Answer a request to run a command."""
+    query = parse_query(request.query)
+    container = container_named(pod, first(query, "container"))
+    nodes = reachable(pod, kubelets)
+    command = list(query.get("command", ()))
+    if not command:
+        raise refused("you must specify at least one command for the container")
+
+    async def start(ends: _Ends) -> int:
+        _refuse_stopped(pod, container)
+        return await nodes.exec(
+            pod, container, command, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
+            tty=boolean(query, "tty"), sizes=ends.sizes,
+        )  # fmt: skip
+
+    return _upgrade(query, start)
+
+
+async def attach(request: Request, pod: Tree, kubelets: Kubelets | None) -> Answer:
+    """Answer a request to share a container's own streams."""
+    query = parse_query(request.query)
+    container = container_named(pod, first(query, "container"))
+    nodes = reachable(pod, kubelets)
+
+    async def start(ends: _Ends) -> int:
+        _refuse_stopped(pod, container)
+        return await nodes.attach(
+            pod, container, stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr, tty=boolean(query, "tty"),
+            sizes=ends.sizes,
+        )  # fmt: skip
+
+    return _upgrade(query, start)
+
+
+def _upgrade(query: Mapping[str, Any], start: Callable[[_Ends], Awaitable[int]]) -> Answer:
+    tty = boolean(query, "tty")
+    # A terminal has one output: the kubelet drops a wish for stderr beside it.
+    asked = _Asked(boolean(query, "stdin"), boolean(query, "stdout"), boolean(query, "stderr") and not tty, tty, start)
+    if not (asked.stdin or asked.stdout or asked.stderr):
+        raise refused("you must specify at least 1 of stdin, stdout, stderr")
+
+    async def talk(socket: Socket) -> None:
+        await (_over_spdy if socket.protocol.startswith(_SPDY) else _over_channels)(socket, asked)
+
+    return Upgrade(_PROTOCOLS, talk)
+
+
+def _refuse_stopped(pod: Tree, container: str) -> None:
+    """The API server learns this from the kubelet when streams are open already, so it is told over them."""
+    if not is_running(pod, container):
+        cause = f"unable to upgrade connection: container not found ({quote(container)})"
+        details = {"causes": [{"message": cause}]}
+        raise StatusError(failure(500, "InternalError", f"Internal error occurred: {cause}", details))
+
+
+async def _outcome(asked: _Asked, ends: _Ends) -> bytes:
+    """Run, and put how it ended into the last word."""
+    try:
+        code = await asked.start(ends)
+    except StatusError as error:
+        return msgspec.json.encode(error.status)
+    if code == 0:
+        return b'{"metadata":{},"status":"Success"}'
+    message = f"command terminated with non-zero exit code: command terminated with exit code {code}"
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": "NonZeroExitCode",
+              "details": {"causes": causes}}  # fmt: skip
+    return msgspec.json.encode(status)
+
+
+async def _while_there(client: Awaitable[None], work: Awaitable[bytes]) -> bytes | None:
+    """The outcome of the work; None if the client went away before."""
+    listening, working = asyncio.ensure_future(client), asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        listening.result()
+        return None
+    finally:
+        for task in (listening, working):
+            task.cancel()
+        await asyncio.gather(listening, working, return_exceptions=True)
+
+
+async def _nowhere(_: bytes) -> None:
+    """An output that the client did not ask for."""
+
+
+# --- numbered channels in WebSocket messages
+
+
+async def _over_channels(socket: Socket, asked: _Asked) -> None:
+    stdin, sizes = Input(), Sizes()
+
+    def to(channel: int) -> Write:
+        mark = bytes((channel,))
+
+        async def write(data: bytes) -> None:
+            if data:
+                await socket.send(mark + data)
+
+        return write
+
+    async def listen() -> None:
+        while (message := await socket.receive()) is not None:
+            channel, data = message[:1], message[1:]
+            if channel == bytes((_STDIN,)):
+                await stdin.put(data)
+            elif channel == bytes((_RESIZE,)):
+                sizes.put(data)
+            elif channel == bytes((_CLOSE,)) and socket.protocol == _V5 and data[:1] == bytes((_STDIN,)):
+                stdin.end()
+
+    ends = _Ends(
+        stdin if asked.stdin else None,
+        to(_STDOUT) if asked.stdout else _nowhere,
+        to(_STDERR) if asked.stderr else to(_STDOUT) if asked.tty and asked.stdout else _nowhere,
+        sizes,
+    )
+    await socket.send(bytes((_STDOUT,)))  # as the real server opens
+    if (last := await _while_there(listen(), _outcome(asked, ends))) is not None:
+        await socket.send(bytes((_ERROR,)) + last)
+
+
+# --- a SPDY stream for each
+
+
+async def _over_spdy(socket: Socket, asked: _Asked) -> None:
+    wanted = {"error": True, "stdin": asked.stdin, "stdout": asked.stdout, "stderr": asked.stderr, "resize": asked.tty}
+    missing = {name for name, wants in wanted.items() if wants}
+    streams: dict[str, Stream] = {}
+    complete = asyncio.Event()
+
+    def opened(stream: Stream) -> None:
+        name = stream.headers.get("streamtype", "")
+        streams[name] = stream
+        missing.discard(name)
+        if not missing:
+            complete.set()
+
+    session = Session(socket.send, opened)
+
+    async def listen() -> None:
+        try:
+            while (data := await socket.receive()) is not None:
+                await session.feed(data)
+        except SpdyError:
+            return  # what is no SPDY is no client of ours
+
+    async def work() -> bytes:
+        async with asyncio.timeout(_OPENING_SECONDS):
+            await complete.wait()
+        return await _over_streams(streams, asked)
+
+    try:
+        last = await _while_there(listen(), work())
+        if last is not None:
+            await streams["error"].write(last)
+            for stream in streams.values():
+                await stream.close()
+    except TimeoutError:
+        return
+    finally:
+        session.lose()
+
+
+async def _over_streams(streams: Mapping[str, Stream], asked: _Asked) -> bytes:
+    stdin, sizes = Input(), Sizes()
+
+    async def read_stdin() -> None:
+        try:
+            while data := await streams["stdin"].read():
+                await stdin.put(data)
+        except ConnectionResetError:
+            pass
+        finally:
+            stdin.end()
+
+    async def read_sizes() -> None:
+        rest = b""
+        while data := await streams["resize"].read():
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                sizes.put(line)
+
+    out = streams["stdout"].write if asked.stdout else _nowhere
+    err = streams["stderr"].write if asked.stderr else out if asked.tty else _nowhere
+    readers = [asyncio.ensure_future(read_stdin())] if asked.stdin else []
+    readers += [asyncio.ensure_future(read_sizes())] if asked.tty else []
+    try:
+        return await _outcome(asked, _Ends(stdin if asked.stdin else None, out, err, sizes))
+    finally:
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)

@@ -1,0 +1,214 @@
+"""Pieces of custom kinds: defaults, pruning, shapes, paths, columns and rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.apiserver.custom_resources import formats
+from allotment.apiserver.custom_resources.defaulting import default
+from allotment.apiserver.custom_resources.jsonpath import PathError, find, parse
+from allotment.apiserver.custom_resources.list_types import list_problems
+from allotment.apiserver.custom_resources.printer_columns import table_of
+from allotment.apiserver.custom_resources.schema_validation import problems
+from allotment.apiserver.custom_resources.shapes import object_shape, shape_from
+from allotment.apiserver.custom_resources.structural_schema import schema_problems
+from allotment.apiserver.custom_resources.validation_rules import Judge
+from allotment.model.pruning import prune
+from allotment.model.strict_decoding import check
+from allotment.model.trees import Tree
+from tests.unit.apiserver.shelf import Shelf
+
+SPEC: Tree = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "default": 1, "minimum": 0},
+        "name": {"type": "string"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "parts": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+            "items": {
+                "type": "object", "required": ["id"],
+                "properties": {"id": {"type": "string"}, "weight": {"type": "integer", "default": 5}},
+            },
+        },
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}  # fmt: skip
+SCHEMA: Tree = {"type": "object", "properties": {"spec": SPEC}}
+
+names = st.sampled_from([*SPEC["properties"], "id", "weight", "other"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "5%"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(anything)
+def test_defaults_are_put_once(value: Any) -> None:
+    once = default(value, SPEC)
+    assert default(once, SPEC) == once
+
+
+@given(anything)
+def test_what_was_pruned_has_nothing_unknown(value: Any) -> None:
+    unknown: list[Any] = []
+    pruned = prune(value, shape_from(SPEC), (), unknown)
+    assert (pruned is value) == (not unknown)
+    again: list[Any] = []
+    assert prune(pruned, shape_from(SPEC), (), again) is pruned
+    assert again == []
+
+
+@given(anything, anything)
+def test_any_value_can_be_judged(value: Any, old: Any) -> None:
+    found = problems(value, SPEC, path="spec")
+    assert all(str(problem) for problem in found)
+    # What did not change is let through; what changed is judged no more strictly than anew.
+    assert problems(value, SPEC, value, "spec") == []
+    assert {str(problem) for problem in problems(value, SPEC, old, "spec")} <= {str(problem) for problem in found}
+    list(list_problems(value, SPEC))
+
+
+def test_a_schema_becomes_what_apply_goes_by() -> None:
+    spec = object_shape(SCHEMA).fields["spec"].shape
+    assert spec.fields["parts"].list_keys == ("id",)
+    assert spec.fields["tags"].list_type == "set"
+    assert spec.fields["labels"].shape.form == "map"
+    assert spec.fields["free"].shape.rest is not None
+    assert spec.fields["size"].default == 1
+    assert spec.fields["port"].shape.form == "IntOrString"
+
+
+def test_unknown_fields_are_named_and_go() -> None:
+    tree = {
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "odd": 1},
+        "spec": {"size": "x", "nope": 1, "free": {"nope": 1}, "parts": [{"id": "a", "nope": 2}]},
+    }  # fmt: skip
+    checked = check(tree, "example.com/v1", "Widget", object_shape(SCHEMA))
+    assert [misfit.message for misfit in checked.misfits] == [
+        'unknown field "metadata.odd"', 'unknown field "spec.nope"', 'unknown field "spec.parts[0].nope"',
+    ]  # fmt: skip
+    # A wrong type is for the schema to judge, with everything else that is wrong.
+    assert checked.tree["spec"] == {"size": "x", "free": {"nope": 1}, "parts": [{"id": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".spec.size", [3]), (".spec.none", []), (".spec.tags[1]", ["b"]), (".spec.tags[-1]", ["b"]),
+        (".spec.tags[7]", []), (".spec.tags[*]", ["a", "b"]), ('.spec.parts[?(@.id=="y")].weight', [2]),
+        ("['spec'].size", [3]), (r".spec.labels.example\.com/x", ["l"]), (".spec.labels['example.com/x']", ["l"]),
+    ],
+)  # fmt: skip
+def test_paths_lead_to_values(path: str, found: list[Any]) -> None:
+    tree = {
+        "spec": {
+            "size": 3, "tags": ["a", "b"], "labels": {"example.com/x": "l"},
+            "parts": [{"id": "x", "weight": 1}, {"id": "y", "weight": 2}],
+        }
+    }  # fmt: skip
+    assert list(find(tree, parse(path))) == found
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_path_or_none(text: str) -> None:
+    try:
+        steps = parse(text)
+    except PathError:
+        return
+    assert isinstance(list(find({"a": [1]}, steps)), list)
+
+
+def test_columns_show_what_fits_their_type() -> None:
+    columns = [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Parts", "type": "string", "jsonPath": ".spec.parts"},
+        {"name": "Odd", "type": "string", "jsonPath": ".spec.[broken"},
+        {"name": "When", "type": "date", "jsonPath": ".spec.when"},
+        {"name": "On", "type": "boolean", "jsonPath": ".spec.size"},
+    ]
+    table = table_of(columns)
+    tree = {"metadata": {"name": "w"}, "spec": {"size": 3.0, "parts": [1], "when": "2026-01-01T00:00:00Z"}}
+    assert table.cells(tree, "2026-01-01T00:01:40Z", Shelf()) == ["w", 3, "[1]", None, "100s", None]
+    assert [column.name for column in table_of([]).columns] == ["Name", "Age"]
+
+
+RULES: Tree = {
+    "type": "object",
+    "x-kubernetes-validations": [
+        {"rule": "self.low <= self.high", "messageExpression": "'low is ' + string(self.low)"},
+        {"rule": "!has(oldSelf.name) || has(self.name)", "message": "name stays", "reason": "FieldValueRequired"},
+    ],
+    "properties": {
+        "low": {"type": "integer"},
+        "high": {"type": "integer"},
+        "name": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is fixed"}]},
+        "ends": {"type": "string", "format": "date-time"},
+        "namespace": {"type": "string"},
+    },
+}
+
+
+def test_rules_judge_values_and_changes() -> None:
+    judge = Judge(RULES, "1.36")
+    assert judge.problems({"low": 1, "high": 2}) == []
+    assert [str(found) for found in judge.problems({"low": 3, "high": 2})] == ["<nil>: Invalid value: low is 3"]
+    changed = judge.problems({"low": 1, "high": 2, "name": "b"}, {"low": 1, "high": 2, "name": "a"})
+    assert [str(found) for found in changed] == ['name: Invalid value: "b": is fixed']
+    dropped = judge.problems({"low": 1, "high": 2}, {"low": 1, "high": 2, "name": "a"})
+    assert [str(found) for found in dropped] == ["<nil>: Required value: name stays"]
+
+
+def test_rules_see_times_and_escaped_names() -> None:
+    schema = {
+        **RULES,
+        "x-kubernetes-validations": [
+            {"rule": "self.ends > timestamp('2026-01-01T00:00:00Z')", "message": "too early"},
+            {"rule": "self.__namespace__ == 'a'", "message": "elsewhere"},
+        ],
+    }
+    judge = Judge(schema, "1.36")
+    assert judge.problems({"ends": "2026-02-01T00:00:00Z", "namespace": "a"}) == []
+    told = [found.detail for found in judge.problems({"ends": "2025-02-01T00:00:00Z", "namespace": "b"})]
+    assert told == ["too early", "elsewhere"]
+
+
+def test_rules_share_what_they_may_cost() -> None:
+    slow = {"rule": "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}
+    schema = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [slow]}
+    found = Judge(schema, "1.36").problems(list(range(300)))
+    assert len(found) == 1
+    assert "cost" in found[0].detail
+
+
+@pytest.mark.parametrize(
+    ("form", "good", "bad"),
+    [
+        ("date-time", "2026-01-01T00:00:00.5Z", "2026-01-01"), ("date", "2026-01-01", "2026-13-01"),
+        ("duration", "1h30m", "soon"), ("ipv4", "10.0.0.1", "10.0.0"), ("ipv6", "::1", "10.0.0.1"),
+        ("cidr", "10.0.0.0/8", "10.0.0.0"), ("uuid", "0f8fad5b-d9cb-469f-a165-70867728950e", "x"),
+        ("byte", "aGk=", "a"), ("email", "a@b.c", "a"), ("hostname", "a.b", "a_b"),
+        ("mac", "00:11:22:33:44:55", "00:11"),
+        ("uri", "https://a/b", "a b"), ("hexcolor", "#fff", "#ff"), ("k8s-short-name", "a-b", "a.b"),
+    ],
+)  # fmt: skip
+def test_formats(form: str, good: str, bad: str) -> None:
+    check_form = formats.known(form)
+    assert check_form is not None
+    assert check_form(good)
+    assert not check_form(bad)
+
+
+def test_formats_that_nobody_knows_ask_for_nothing() -> None:
+    assert formats.known("shoe-size") is None
+
+
+def test_the_schema_of_these_tests_is_structural() -> None:
+    assert schema_problems(SCHEMA, "schema", has_status=True) == []

@@ -1,0 +1,87 @@
+"""Label and field selectors."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.apiserver.reads.selectors import parse_labels, selection
+from allotment.cluster.errors import StatusError
+from tests.unit.apiserver.shelf import KINDS
+
+LABELS = {"app": "web", "n": "4", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "admits"),
+    [
+        ("", True), ("app=web", True), ("app==web", True), ("app!=web", False), ("other!=web", True),
+        ("app in (web, db)", True), ("app in (db)", False), ("app notin (db)", True), ("other notin (db)", True),
+        ("app", True), ("!app", False), ("! other", True), ("n>3", True), ("n<4", False), ("app>3", False),
+        ("empty=", True), ("empty in ()", True), ("app=web,n=4", True), ("app=web,n=5", False), ("app=web , n", True),
+        ("in in (a)", False), ("example.com/x!=y", True),
+    ],
+)  # fmt: skip
+def test_labels(text: str, admits: bool) -> None:
+    assert all(requirement.admits(LABELS) for requirement in parse_labels(text)) is admits
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("app===a", "unable to parse requirement: found '=', expected: identifier"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        (",a", "unable to parse requirement: found ',', expected: !, identifier, or 'end of string'"),
+        ("a,", "unable to parse requirement: found '', expected: identifier after ','"),
+    ],
+)
+def test_labels_that_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(StatusError) as refused:
+        parse_labels(text)
+    assert (refused.value.code, str(refused.value)) == (400, message)
+
+
+@given(st.text(alphabet="ab,=!()<> in", max_size=20))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(StatusError):
+        parse_labels(text)
+
+
+_POD = {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "admits"),
+    [
+        ("metadata.name=p", True), ("metadata.name!=p", False), ("metadata.namespace==shop", True),
+        ("spec.nodeName=n1,status.phase!=Failed", True), ("spec.nodeName=", False), ("status.phase=Running,", True),
+    ],
+)  # fmt: skip
+def test_fields(text: str, admits: bool) -> None:
+    assert selection(KINDS["pods"], "v1", "", text).admits(_POD) is admits
+
+
+def test_a_value_may_hold_what_separates() -> None:
+    wanted = selection(KINDS["pods"], "v1", "", r"metadata.name=a\,b\=c")
+    assert wanted.name == "a,b=c"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "text", "message"),
+    [
+        ("configmaps", "data.a=1",
+         '"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+        ("pods", "spec.foo=1", "field label not supported: spec.foo"),
+        ("pods", "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+        ("pods", r"metadata.name=a\b", r"invalid field selector: invalid escape sequence: \b"),
+    ],
+)  # fmt: skip
+def test_fields_that_cannot_be_asked_for(bucket: str, text: str, message: str) -> None:
+    with pytest.raises(StatusError) as refused:
+        selection(KINDS[bucket], "v1", "", text)
+    assert (refused.value.code, str(refused.value)) == (400, message)

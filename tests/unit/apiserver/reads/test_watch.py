@@ -1,0 +1,211 @@
+"""Watches: what they begin with, what they show, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from allotment.apiserver.reads import watch
+from allotment.model.trees import Tree
+from tests.unit.apiserver.served import MAPS, Served, closed, config_map, events
+
+
+def _shown(found: list[Tree]) -> list[tuple[str, str]]:
+    return [(event["type"], event["object"]["metadata"].get("name", "")) for event in found]
+
+
+async def _changed(served: Served) -> None:
+    await served.post(MAPS, config_map("a", {"app": "x"}))
+    await served.patch(f"{MAPS}/a", {"metadata": {"labels": {"app": "y"}}})
+    await served.patch(f"{MAPS}/a", {"metadata": {"labels": {"app": "x"}}})
+    await served.delete(f"{MAPS}/a")
+
+
+def test_changes_after_a_revision() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        since = served.store.revision
+        await served.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
+        await served.post("/api/v1/namespaces/other/configmaps", config_map("elsewhere"))
+        await _changed(served)
+        past = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion={since}"), 4)
+        assert _shown(past) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+        revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in past]
+        assert revisions == sorted(set(revisions))
+
+    asyncio.run(told())
+
+
+def test_what_comes_while_watching() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        stream = await served.watch(f"{MAPS}?watch=true&resourceVersion={served.store.revision}")
+        reading = asyncio.create_task(events(stream, 4))
+        await asyncio.sleep(0)
+        await _changed(served)
+        assert [kind for kind, _ in _shown(await reading)] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+
+    asyncio.run(told())
+
+
+def test_what_leaves_a_selection_is_deleted_as_it_was() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        since = served.store.revision
+        await _changed(served)
+        path = f"{MAPS}?watch=1&resourceVersion={since}&labelSelector=app%3Dx"
+        found = await events(await served.watch(path), 4)
+        assert [kind for kind, _ in _shown(found)] == ["ADDED", "DELETED", "ADDED", "DELETED"]
+        assert [event["object"]["metadata"]["labels"]["app"] for event in found] == ["x"] * 4
+        revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in found]
+        assert revisions == sorted(set(revisions))
+
+    asyncio.run(told())
+
+
+@pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion=0"])
+def test_without_a_revision_what_is_there_comes_first(query: str) -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        await served.post(MAPS, config_map("b"))
+        found = await events(await served.watch(f"{MAPS}?{query}"), 2)
+        assert _shown(found) == [("ADDED", "a"), ("ADDED", "b")]
+
+    asyncio.run(told())
+
+
+def test_the_end_of_the_beginning_is_marked() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a"))
+        query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        found = await events(await served.watch(f"{MAPS}?{query}"), 2)
+        assert found[1] == {
+            "type": "BOOKMARK",
+            "object": {
+                "kind": "ConfigMap",
+                "apiVersion": "v1",
+                "metadata": {
+                    "resourceVersion": str(served.store.revision),
+                    "annotations": {"k8s.io/initial-events-end": "true"},
+                },
+            },
+        }
+
+    asyncio.run(told())
+
+
+def test_bookmarks_move_a_quiet_watch_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_BOOKMARKS", 0.01)
+
+    async def told() -> None:
+        served = await Served().started()
+        since = served.store.revision
+        stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={since}&allowWatchBookmarks=true")
+        await served.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
+        (found,) = await events(stream, 1)
+        assert found["type"] == "BOOKMARK"
+        assert int(found["object"]["metadata"]["resourceVersion"]) == served.store.revision
+
+    asyncio.run(told())
+
+
+def test_a_revision_that_is_forgotten() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await _changed(served)
+        served.store.compact(served.store.revision)
+        (found,) = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion=2"), 2)
+        assert found["type"] == "ERROR"
+        assert (found["object"]["code"], found["object"]["reason"]) == (410, "Expired")
+        assert found["object"]["message"] == f"too old resource version: 2 ({served.store.revision})"
+
+    asyncio.run(told())
+
+
+def test_a_reader_who_lags_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_BUFFER", 3)
+
+    async def told() -> None:
+        served = await Served().started()
+        stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
+        for number in range(9):
+            await served.post(MAPS, config_map(f"m{number}"))
+        found = await events(stream, 100)
+        assert _shown(found) == [("ADDED", "m0"), ("ADDED", "m1"), ("ADDED", "m2")]
+        again = found[-1]["object"]["metadata"]["resourceVersion"]
+        rest = await events(await served.watch(f"{MAPS}?watch=1&resourceVersion={again}"), 6)
+        assert _shown(rest)[0] == ("ADDED", "m3")
+
+    asyncio.run(told())
+
+
+def test_a_reader_holds_no_more_than_the_history() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        stream = await served.watch(f"{MAPS}?watch=1&resourceVersion={served.store.revision}")
+        await served.post(MAPS, config_map("a"))
+        served.store.compact(served.store.revision)
+        await served.post(MAPS, config_map("b"))
+        found = await events(stream, 100)
+        assert _shown(found) == [("ADDED", "a")]
+
+    asyncio.run(told())
+
+
+def test_a_watch_that_wants_no_beginning_goes_on_from_its_revision() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        since = served.store.revision
+        await served.post(MAPS, config_map("a"))
+        query = f"watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={since}"
+        assert _shown(await events(await served.watch(f"{MAPS}?{query}"), 1)) == [("ADDED", "a")]
+
+    asyncio.run(told())
+
+
+def test_a_watch_ends_in_its_time_and_is_forgotten() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        watched = served.store._subscribers  # what is left behind shows nowhere else
+        stream = await served.watch(f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={served.store.revision}")
+        assert watched["configmaps"]
+        assert await events(stream, 1) == []
+        assert not watched["configmaps"]
+
+    asyncio.run(told())
+
+
+def test_every_watch_is_given_the_same_line() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        path = f"{MAPS}?watch=1&resourceVersion={served.store.revision}"
+        streams = [await served.watch(path) for _ in range(2)]
+        await served.post(MAPS, config_map("a"))
+        lines = [await anext(stream.pieces) for stream in streams]
+        assert lines[0] == lines[1]
+        assert len(served.api._lines._lines) == 1  # how often it was encoded shows nowhere else
+        for stream in streams:
+            await closed(stream)
+
+    asyncio.run(told())
+
+
+def test_other_forms() -> None:
+    async def told() -> None:
+        served = await Served().started()
+        await served.post(MAPS, config_map("a", k="v"))
+        await served.post(MAPS, config_map("b", k="v"))
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        first, second = await events(await served.watch(f"{MAPS}?watch=1", accept=table), 2)
+        assert first["object"]["columnDefinitions"][0]["name"] == "Name"
+        assert second["object"]["columnDefinitions"] is None
+        assert second["object"]["rows"][0]["cells"][:2] == ["b", 1]
+        partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+        (found, _) = await events(await served.watch(f"{MAPS}?watch=1", accept=partial), 2)
+        assert list(found["object"]) == ["kind", "apiVersion", "metadata"]
+        assert (await served.get(f"{MAPS}?watch=1", accept="application/yaml")).code == 406
+
+    asyncio.run(told())
