@@ -20,8 +20,8 @@ import aiohttp
 
 from allotment.apiserver.http_messages import Request, Response
 from allotment.cluster.program import Program
-from allotment.control.device_taints import device_taints
-from allotment.control.resource_claims import resource_claims
+from allotment.controllers.device_taints import device_taints
+from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import GATES, Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler

@@ -28,8 +28,8 @@ from allotment.cluster.resources import (
     SLICES,
     TAINT_RULES,
 )
-from allotment.control.device_taints import device_taints
-from allotment.control.resource_claims import resource_claims
+from allotment.controllers.device_taints import device_taints
+from allotment.controllers.resource_claims import resource_claims
 from allotment.lab import fleet
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler

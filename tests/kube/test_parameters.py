@@ -18,7 +18,7 @@ import pytest
 from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
-from allotment.control.resource_claims import resource_claims
+from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler

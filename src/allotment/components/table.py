@@ -56,7 +56,7 @@ def scheduler(name: str = SCHEDULER_NAME, settle: float | None = None) -> Compon
 
 def claims() -> Component:
     """Makes pods' claims from templates, and frees them."""
-    from allotment.control.resource_claims import resource_claims
+    from allotment.controllers.resource_claims import resource_claims
 
     return Component(
         "claims", resource_claims, "allotment-claims", lease_of("claims"), followed("claims"), finishes=True
@@ -65,7 +65,7 @@ def claims() -> Component:
 
 def taints() -> Component:
     """Evicts pods from devices that are tainted NoExecute."""
-    from allotment.control.device_taints import device_taints
+    from allotment.controllers.device_taints import device_taints
 
     return Component("taints", device_taints, "allotment-taints", lease_of("taints"), followed("taints"), finishes=True)
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Final
 
 from allotment import __version__
 from allotment.cluster.program import Context, Program
-from allotment.control.cron_jobs import cron_jobs
-from allotment.control.daemon_sets import daemon_sets
-from allotment.control.deployments import deployments
-from allotment.control.device_taints import device_taints
-from allotment.control.disruption import disruption
-from allotment.control.endpoints import endpoints
-from allotment.control.garbage import garbage
-from allotment.control.jobs import jobs
-from allotment.control.namespaces import namespaces
-from allotment.control.node_lifecycle import node_lifecycle
-from allotment.control.node_ttl import node_ttl
-from allotment.control.pod_garbage import pod_garbage
-from allotment.control.pod_group_protection import pod_group_protection
-from allotment.control.pool_status import pool_status
-from allotment.control.quotas import quotas
-from allotment.control.replica_sets import replica_sets, replication_controllers
-from allotment.control.resource_claims import resource_claims
-from allotment.control.stateful_sets import stateful_sets
+from allotment.controllers.cron_jobs import cron_jobs
+from allotment.controllers.daemon_sets import daemon_sets
+from allotment.controllers.deployments import deployments
+from allotment.controllers.device_taints import device_taints
+from allotment.controllers.disruption import disruption
+from allotment.controllers.endpoints import endpoints
+from allotment.controllers.garbage_collector import garbage
+from allotment.controllers.jobs import jobs
+from allotment.controllers.namespaces import namespaces
+from allotment.controllers.node_lifecycle import node_lifecycle
+from allotment.controllers.node_ttl import node_ttl
+from allotment.controllers.pod_garbage_collector import pod_garbage
+from allotment.controllers.pod_group_protection import pod_group_protection
+from allotment.controllers.pool_status import pool_status
+from allotment.controllers.quotas import quotas
+from allotment.controllers.replica_sets import replica_sets, replication_controllers
+from allotment.controllers.resource_claims import resource_claims
+from allotment.controllers.stateful_sets import stateful_sets
 from allotment.lab.compute_domains import ComputeDomains
 from allotment.lab.drivers import Drivers
 from allotment.lab.ground import Ground

@@ -8,7 +8,7 @@ from typing import Any
 from allotment.cluster.client import Resource
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
-from allotment.control.resource_claims import resource_claims
+from allotment.controllers.resource_claims import resource_claims
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, gone, there

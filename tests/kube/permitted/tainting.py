@@ -7,7 +7,7 @@ from functools import partial
 
 from allotment.cluster.remote.http import HttpClient
 from allotment.cluster.resources import CLAIMS, EVENTS, PODS, TAINT_RULES
-from allotment.control.device_taints import device_taints
+from allotment.controllers.device_taints import device_taints
 from allotment.model.trees import Tree
 from tests.kube.permitted.ground import FEATURES, NODE, Account, Ground, there
 from tests.kube.permitted.playing import is_leaving, renewed, running, scraped, until

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from allotment.components.logs import set_up
-from allotment.control.resource_claims import _Key
+from allotment.controllers.resource_claims import _Key
 from allotment.model.meta import ObjectKey
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbnlib2R5In0.c2lnbmF0dXJl"

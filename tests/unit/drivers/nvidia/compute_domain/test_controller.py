@@ -30,7 +30,7 @@ from allotment.drivers.preparing import configuration
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient, refusal
-from tests.unit.control.world import NAMESPACE, World, world
+from tests.unit.controllers.world import NAMESPACE, World, world
 
 UID = "cd-1"
 NAME = objects_name(UID)

@@ -1,0 +1,214 @@
+"""CronJobs: a Job at each time of a schedule, none twice, and what to do when the last one still runs.
+
+A Job's name is made of the CronJob's and the minute that it stands for, so that no restart can start one twice.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from allotment.cluster.clock import parse as parse_time
+from allotment.cluster.clock import stamp
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CRON_JOBS, JOBS
+from allotment.controllers.adoption import Children
+from allotment.controllers.conditions import is_true
+from allotment.controllers.cron_schedules import Schedule, ScheduleError, parse
+from allotment.controllers.jobs import is_finished_job
+from allotment.controllers.pods import owner_reference
+from allotment.model.trees import Tree
+
+_SCHEDULED_FOR: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+#: More missed times than this are told as too many (and the last of them is what counts all the same).
+_MANY_MISSED: Final = 100
+
+Key = tuple[str, str]
+
+
+async def cron_jobs(context: Context) -> None:
+    """The program."""
+    await _CronJobs(context).run()
+
+
+class _CronJobs:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("cronjob-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("cronjob-controller")
+        self._cron_jobs = context.caches.trees(CRON_JOBS)
+        self._jobs = context.caches.trees(JOBS)
+        self._children = Children(self._jobs, self._client)
+        self._by_uid = self._cron_jobs.index("uid", lambda item: (item.uid,))
+        self._queue: WorkQueue[Key] = WorkQueue("cronjobs", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await follow([self._queue], [(self._jobs, self._job_changed), (self._cron_jobs, self._changed)])
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.cancel(new.key)
+            self._queue.add(new.key)
+
+    def _job_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        job = new or old
+        owner = job.controller if job else None
+        for found in self._by_uid[owner["uid"]] if owner else ():
+            self._queue.add(found.key)
+
+    async def _sync(self, key: Key) -> float | None:
+        cron = self._cron_jobs.item(*key)
+        if cron is None or cron.deleting:
+            return None
+        jobs = list(self._children.known(cron.uid))
+        status = dict(cron.status)
+        self._note_ends(cron, jobs, status)
+        await self._forget(cron, jobs)
+        wait: float | None = None
+        if not cron.spec.get("suspend"):
+            try:
+                schedule, zone = parse(cron.spec["schedule"]), _zone(cron.spec.get("timeZone"))
+            except ScheduleError as error:
+                text = f'unparseable schedule: "{cron.spec["schedule"]}" : {error}'
+                self._recorder.event(cron.tree, "Warning", "UnparseableSchedule", text)
+            except ZoneInfoNotFoundError as error:
+                text = f'invalid timeZone: "{cron.spec["timeZone"]}": {error}'
+                self._recorder.event(cron.tree, "Warning", "UnknownTimeZone", text)
+            else:
+                wait = await self._start(cron, jobs, status, schedule, zone)
+        active = [job for job in self._children.known(cron.uid) if not is_finished_job(job)]
+        status["active"] = [_reference(job) for job in sorted(active, key=lambda job: job.name)]
+        if not active:
+            del status["active"]
+        if status != cron.status:
+            tree = {**cron.tree, "status": status}
+            self._cron_jobs.noted(await self._client.update(CRON_JOBS, tree, subresource="status"))
+        return wait
+
+    def _note_ends(self, cron: Item[Any], jobs: list[Item[Any]], status: Tree) -> None:
+        known = {one["uid"] for one in cron.status.get("active") or ()}
+        for job in jobs:
+            if job.uid in known and is_finished_job(job):
+                complete = is_true(job.status.get("conditions"), "Complete")
+                text = f"Saw completed job: {job.name}, condition: {'Complete' if complete else 'Failed'}"
+                self._recorder.event(cron.tree, "Normal", "SawCompletedJob", text)
+            end = job.status.get("completionTime")
+            if end and end > status.get("lastSuccessfulTime", ""):
+                status["lastSuccessfulTime"] = end
+
+    async def _start(
+        self, cron: Item[Any], jobs: list[Item[Any]], status: Tree, schedule: Schedule, zone: tzinfo
+    ) -> float | None:
+        """Start what is due; the seconds until the next time."""
+        now = self._clock.moment()
+        due, missed = _due(cron, schedule, zone, now)
+        following = schedule.after(now, zone)
+        wait = (following - now).total_seconds() * self._clock.speed if following else None
+        if due is None:
+            return wait
+        if missed > _MANY_MISSED:
+            advice = "Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            text = f"too many missed start times: {missed}. {advice}"
+            self._recorder.event(cron.tree, "Warning", "TooManyMissedTimes", text)
+        limit = cron.spec.get("startingDeadlineSeconds")
+        if limit is not None and due + timedelta(seconds=limit) < now:
+            text = f"Missed scheduled time to start a job: {due:%a, %d %b %Y %H:%M:%S +0000}"
+            self._recorder.event(cron.tree, "Warning", "MissSchedule", text)
+            return wait
+        running = [job for job in jobs if not is_finished_job(job)]
+        policy = cron.spec.get("concurrencyPolicy")
+        if policy == "Forbid" and running:
+            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._recorder.event(cron.tree, "Normal", "JobAlreadyActive", text)
+            return wait
+        if policy == "Replace":
+            for job in running:
+                await self._delete(cron, job)
+        await self._create(cron, due)
+        status["lastScheduleTime"] = stamp(due)
+        return wait
+
+    async def _create(self, cron: Item[Any], due: datetime) -> None:
+        template = cron.spec["jobTemplate"]
+        wanted = template.get("metadata") or {}
+        metadata: Tree = {
+            "name": f"{cron.name}-{int(due.timestamp()) // 60}",
+            "namespace": cron.namespace,
+            "annotations": {**(wanted.get("annotations") or {}), _SCHEDULED_FOR: stamp(due)},
+            "ownerReferences": [owner_reference(cron.tree)],
+        }
+        if wanted.get("labels"):
+            metadata["labels"] = wanted["labels"]
+        tree = {"kind": "Job", "apiVersion": JOBS.api_version, "metadata": metadata, "spec": template["spec"]}
+        try:
+            made = await self._client.create(JOBS, tree, cron.namespace)
+        except StatusError as error:
+            if error.reason == "AlreadyExists":
+                return
+            self._recorder.event(cron.tree, "Warning", "FailedCreate", f"Error creating job: {error}")
+            raise
+        self._jobs.noted(made)
+        self._recorder.event(cron.tree, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+
+    async def _delete(self, cron: Item[Any], job: Item[Any]) -> None:
+        try:
+            await self._client.delete(JOBS, job.name, job.namespace, uid=job.uid, propagation="Background")
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        self._jobs.noted_gone(job.tree)
+        self._recorder.event(cron.tree, "Normal", "SuccessfulDelete", f"Deleted job {job.name}")
+
+    async def _forget(self, cron: Item[Any], jobs: list[Item[Any]]) -> None:
+        """Keep as many finished Jobs as the two limits say, the newest."""
+        for field, usual, complete in (("successfulJobsHistoryLimit", 3, True), ("failedJobsHistoryLimit", 1, False)):
+            limit = cron.spec.get(field, usual)
+            ended = [
+                job
+                for job in jobs
+                if is_finished_job(job) and is_true(job.status.get("conditions"), "Complete") == complete
+            ]
+            ended.sort(key=lambda job: (job.status.get("startTime", ""), job.name))
+            for job in ended[: max(len(ended) - limit, 0)]:
+                await self._delete(cron, job)
+
+
+def _due(cron: Item[Any], schedule: Schedule, zone: tzinfo, now: datetime) -> tuple[datetime | None, int]:
+    """The last time that has come and was not served, and how many had come."""
+    since = parse_time(cron.status.get("lastScheduleTime") or cron.metadata["creationTimestamp"])
+    limit = cron.spec.get("startingDeadlineSeconds")
+    if limit is not None:
+        since = max(since, now - timedelta(seconds=limit))
+    if schedule.every is not None:
+        count = int((now - since) / schedule.every)
+        return (since + count * schedule.every if count > 0 else None), count
+    due, missed = None, 0
+    following = schedule.after(since, zone)
+    while following is not None and following <= now:
+        due, missed = following, missed + 1
+        if missed > _MANY_MISSED:
+            # Far behind: go on from shortly before now instead of through years of minutes.
+            since = max(following, now - timedelta(days=1))
+        else:
+            since = following
+        following = schedule.after(since, zone)
+    return due, missed
+
+
+def _zone(name: str | None) -> tzinfo:
+    return ZoneInfo(name) if name else UTC
+
+
+def _reference(job: Item[Any]) -> Tree:
+    return {
+        "kind": "Job",
+        "namespace": job.namespace,
+        "name": job.name,
+        "uid": job.uid,
+        "apiVersion": JOBS.api_version,
+        "resourceVersion": job.metadata["resourceVersion"],
+    }

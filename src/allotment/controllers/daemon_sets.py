@@ -1,0 +1,240 @@
+"""DaemonSets: one pod on every node that the template fits, made for that node and changed a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
+from allotment.controllers.adoption import Children, Partly, all_of
+from allotment.controllers.daemon_placement import Fit, bound_to, fit, node_of
+from allotment.controllers.pod_control import OwnPods
+from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, ready_for
+from allotment.controllers.revisions import HASH, Revisions, template_of
+from allotment.controllers.rollout import scaled
+from allotment.model.trees import Tree
+
+_GENERATION: Final = "pod-template-generation"
+_SECONDS_PER_POD: Final = 5e-5
+
+Key = tuple[str, str]
+
+
+class _View(NamedTuple):
+    """A DaemonSet at one look: what each node should do, and the pods on it."""
+
+    owner: Item[Any]
+    fits: dict[str, Fit]
+    on: dict[str, list[Item[Any]]]
+    digest: str
+
+
+async def daemon_sets(context: Context) -> None:
+    """The program."""
+    await _DaemonSets(context).run()
+
+
+class _DaemonSets:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("daemon-set-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("daemonset-controller")
+        self._sets = context.caches.trees(DAEMON_SETS)
+        self._nodes = context.caches.trees(NODES)
+        self._pods = context.caches.trees(PODS)
+        self._children = Children(self._pods, self._client)
+        self._own = OwnPods(self._pods, self._client, self._recorder)
+        self._revisions = Revisions(context, self._client, HASH)
+        self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
+        self._queue: WorkQueue[Key] = WorkQueue("daemonsets", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await self._revisions.cache.synced.wait()
+        await follow(
+            [self._queue],
+            [(self._nodes, self._node_changed), (self._pods, self._pod_changed), (self._sets, self._changed)],
+        )
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.add(new.key)
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for pod in (old, new):
+            owner = pod.controller if pod else None
+            if owner is not None and owner["kind"] == "DaemonSet":
+                for found in self._by_uid[owner["uid"]]:
+                    self._queue.add(found.key, after=self._children.count(found.uid) * _SECONDS_PER_POD)
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if old is not None and new is not None:
+            # Heartbeats change nothing here.
+            if old.labels == new.labels and old.spec.get("taints") == new.spec.get("taints"):
+                return
+        for found in self._sets.items():
+            self._queue.add(found.key, after=len(self._nodes) * _SECONDS_PER_POD)
+
+    async def _sync(self, key: Key) -> float | None:
+        owner = self._sets.item(*key)
+        if owner is None or owner.deleting:
+            return None
+        if not owner.spec.get("selector"):
+            text = "This daemon set is selecting all pods. A non-empty selector is required."
+            self._recorder.event(owner.tree, "Warning", "SelectingAll", text)
+            return None
+        pods = await self._children.of(owner)
+        revision = await self._revisions.newest(owner)
+        view = self._view(owner, pods, self._revisions.digest_of(revision))
+        failure: Partly | None = None
+        try:
+            await self._place(view, template_of(revision))
+            view = self._view(owner, self._children.known(owner.uid), view.digest)
+            await self._roll(view)
+        except Partly as error:
+            failure = error
+        pods = list(self._children.known(owner.uid))
+        wait = await self._tell(self._view(owner, pods, view.digest))
+        digests = {pod.labels.get(HASH) for pod in pods}
+        used = {one.name for one in self._revisions.of(owner) if self._revisions.digest_of(one) in digests}
+        await self._revisions.forget(owner, {*used, revision.name})
+        if failure is not None:
+            raise failure.failure
+        return wait
+
+    def _view(self, owner: Item[Any], pods: Sequence[Item[Any]], digest: str) -> _View:
+        spec = owner.spec["template"].get("spec") or {}
+        on: dict[str, list[Item[Any]]] = {}
+        for pod in pods:
+            on.setdefault(node_of(pod), []).append(pod)
+        return _View(owner, {node.name: fit(spec, node) for node in self._nodes.items()}, on, digest)
+
+    async def _place(self, view: _View, template: Tree) -> None:
+        """One pod where there is none and should be; none where none may stay."""
+        surplus: list[Item[Any]] = []
+        missing: list[str] = []
+        surge = self._bounds(view)[0]
+        for node, wanted in view.fits.items():
+            pods = view.on.get(node, ())
+            failed = [pod for pod in pods if phase_of(pod) == "Failed" and not pod.deleting]
+            alive = [pod for pod in pods if not pod.deleting and not is_finished(pod)]
+            surplus += failed
+            if not wanted.stay:
+                surplus += alive
+            elif not alive and wanted.start and not any(pod.deleting for pod in pods):
+                missing.append(node)
+            elif len(alive) > 1 and not surge:
+                surplus += sorted(alive, key=lambda pod: pod.metadata.get("creationTimestamp", ""))[1:]
+        for node, pods in view.on.items():
+            if node not in view.fits:
+                surplus += [pod for pod in pods if not pod.deleting]
+        await all_of([partial(self._delete, view.owner, pod) for pod in surplus])
+        made = self._pod(view, template)
+        await all_of([partial(self._create, view.owner, made, node) for node in missing], careful=True)
+
+    def _pod(self, view: _View, template: Tree) -> Tree:
+        labels = {HASH: view.digest}
+        generation = (view.owner.metadata.get("annotations") or {}).get("deprecated.daemonset.template.generation")
+        if generation:
+            labels[_GENERATION] = generation
+        return pod_from(template, view.owner.tree, labels=labels)
+
+    def _bounds(self, view: _View) -> tuple[int, int]:
+        """Pods beyond and pods short of one on each node, while an update runs."""
+        strategy = view.owner.spec.get("updateStrategy") or {}
+        rolling = strategy.get("rollingUpdate") or {}
+        wanted = sum(one.start for one in view.fits.values())
+        surge = scaled(rolling.get("maxSurge") or 0, wanted, up=True)
+        unavailable = rolling.get("maxUnavailable")
+        short = scaled(1 if unavailable is None else unavailable, wanted, up=True)
+        return surge, short if short or surge else 1
+
+    async def _roll(self, view: _View) -> None:
+        if (view.owner.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+            return
+        surge, short = self._bounds(view)
+        template = view.owner.spec["template"]
+        broken: list[Item[Any]] = []
+        old: list[Item[Any]] = []
+        doubled: list[str] = []
+        unavailable = 0
+        for node, wanted in view.fits.items():
+            if not wanted.start:
+                continue
+            alive = [pod for pod in view.on.get(node, ()) if not pod.deleting and not is_finished(pod)]
+            new = [pod for pod in alive if pod.labels.get(HASH) == view.digest]
+            others = [pod for pod in alive if pod.labels.get(HASH) != view.digest]
+            there = any(self._is_available(view, pod) for pod in alive)
+            unavailable += not there
+            if not others:
+                continue
+            if not there:
+                broken += others
+            elif surge:
+                if any(self._is_available(view, pod) for pod in new):
+                    await all_of([partial(self._delete, view.owner, pod) for pod in others])
+                elif not new:
+                    doubled.append(node)
+            else:
+                old += others
+        if surge:
+            running = sum(1 for pods in view.on.values() if len([pod for pod in pods if not pod.deleting]) > 1)
+            made = self._pod(view, template)
+            nodes = doubled[: max(surge - running, 0)]
+            await all_of([partial(self._create, view.owner, made, node) for node in nodes], careful=True)
+        # What does not work may go whatever the budget says.
+        room = max(short - unavailable, 0)
+        await all_of([partial(self._delete, view.owner, pod) for pod in (*broken, *old[:room])])
+
+    def _is_available(self, view: _View, pod: Item[Any]) -> bool:
+        return is_ready(pod) and ready_for(pod, view.owner.spec.get("minReadySeconds", 0), self._clock) <= 0
+
+    async def _create(self, owner: Item[Any], pod: Tree, node: str) -> None:
+        await self._own.create(owner, {**pod, "spec": bound_to(pod["spec"], node)})
+
+    async def _delete(self, owner: Item[Any], pod: Item[Any]) -> None:
+        if phase_of(pod) == "Failed":
+            text = f"Found failed daemon pod {pod.namespace}/{pod.name} on node {node_of(pod)}, will try to kill it"
+            self._recorder.event(owner.tree, "Warning", "FailedDaemonPod", text)
+        await self._own.delete(owner, pod)
+
+    async def _tell(self, view: _View) -> float | None:
+        owner = self._sets.item(*view.owner.key)
+        if owner is None:
+            return None
+        patience = owner.spec.get("minReadySeconds", 0)
+        counts = dict.fromkeys(
+            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+             "updatedNumberScheduled", "numberAvailable"), 0,
+        )  # fmt: skip
+        waits: list[float] = []
+        for node, wanted in view.fits.items():
+            alive = [pod for pod in view.on.get(node, ()) if not pod.deleting]
+            if not wanted.start:
+                counts["numberMisscheduled"] += bool(alive)
+                continue
+            counts["desiredNumberScheduled"] += 1
+            if not alive:
+                continue
+            counts["currentNumberScheduled"] += 1
+            counts["updatedNumberScheduled"] += any(pod.labels.get(HASH) == view.digest for pod in alive)
+            ready = [ready_for(pod, patience, self._clock) for pod in alive if is_ready(pod)]
+            counts["numberReady"] += bool(ready)
+            counts["numberAvailable"] += any(wait <= 0 for wait in ready)
+            waits += [wait for wait in ready if wait > 0]
+        missing = counts["desiredNumberScheduled"] - counts["numberAvailable"]
+        always = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+        status: Tree = {field: count for field, count in counts.items() if count or field in always}
+        status["observedGeneration"] = view.owner.metadata.get("generation", 0)
+        if missing > 0:
+            status["numberUnavailable"] = missing
+        for field in ("collisionCount", "conditions"):
+            if owner.status.get(field):
+                status[field] = owner.status[field]
+        if status != owner.status:
+            tree = {**owner.tree, "status": status}
+            self._sets.noted(await self._client.update(DAEMON_SETS, tree, subresource="status"))
+        return min(waits, default=None)

@@ -1,0 +1,161 @@
+"""What a Deployment says of itself: counts, Available, and whether its update gets on.
+
+``kubectl rollout status`` reads exactly this: an update is done when all replicas are of the new template, no others
+are left and enough are available; it has failed when nothing moved for ``progressDeadlineSeconds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from allotment.cluster.clock import Clock
+from allotment.cluster.item import Item
+from allotment.controllers.conditions import Answer, Condition, condition_of, without_condition
+from allotment.model.trees import Tree
+
+_DONE: Final = "NewReplicaSetAvailable"
+_LATE: Final = "ProgressDeadlineExceeded"
+_NO_DEADLINE: Final = 2**31 - 1
+
+
+def status_of(
+    deployment: Item[Any], sets: Sequence[Item[Any]], new: Item[Any] | None, *, wanted: int, unavailable: int,
+    generation: int, clock: Clock, rolling: bool, created: bool = False, collisions: int | None = None,
+) -> Tree:  # fmt: skip
+    """The status that a Deployment should have now; ``generation`` is what was acted on.
+
+    How an update gets on is only judged when something was done for it: ``rolling``.
+    """
+    old = deployment.status
+    total = sum(_count(one, "replicas") for one in sets)
+    available = sum(_count(one, "availableReplicas") for one in sets)
+    counts = {
+        "replicas": total,
+        "updatedReplicas": _count(new, "replicas") if new else 0,
+        "readyReplicas": sum(_count(one, "readyReplicas") for one in sets),
+        "availableReplicas": available,
+        "unavailableReplicas": max(total - available, 0),
+    }
+    status: Tree = {"observedGeneration": generation}
+    status |= {field: count for field, count in counts.items() if count}
+    status["terminatingReplicas"] = sum(_count(one, "terminatingReplicas") for one in sets)
+    if collisions is not None:
+        status["collisionCount"] = collisions
+    now = clock.now()
+    conditions = old.get("conditions") or []
+    if available >= wanted - unavailable:
+        conditions = _with(
+            conditions, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
+        )
+    else:
+        conditions = _with(
+            conditions, "Available", "False", "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.", now,
+        )  # fmt: skip
+    if not deployment.deleting:
+        conditions = _paused_or_resumed(deployment, conditions, now)
+    if rolling:
+        conditions = _progress(deployment, status, conditions, new, wanted, clock, created)
+        found = [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in ([new] if new else [])]
+        found += [condition_of(one.status.get("conditions"), "ReplicaFailure") for one in sets]
+        failure = next((one for one in found if one), None)
+        if failure is None:
+            conditions = without_condition(conditions, "ReplicaFailure")
+        else:
+            text = failure["message"]
+            conditions = _with(conditions, "ReplicaFailure", failure["status"], failure["reason"], text, now)
+    status["conditions"] = conditions
+    return status
+
+
+def deadline(deployment: Item[Any], status: Tree, clock: Clock) -> float | None:
+    """In how many seconds an update that does not move will have taken too long."""
+    seconds = deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE)
+    progress = condition_of(status.get("conditions"), "Progressing")
+    if seconds == _NO_DEADLINE or progress is None or progress["reason"] in (_DONE, _LATE) or _paused(deployment):
+        return None
+    return max(clock.left(progress["lastUpdateTime"], seconds), 0) + 1
+
+
+def is_complete(status: Tree, wanted: int, generation: int) -> bool:
+    """Whether all that runs is new, and all of it is there."""
+    counts = [status.get(field, 0) for field in ("updatedReplicas", "replicas", "availableReplicas")]
+    return counts == [wanted] * 3 and bool(status.get("observedGeneration", 0) >= generation)
+
+
+def _progress(
+    deployment: Item[Any], status: Tree, conditions: list[Condition], new: Item[Any] | None, wanted: int, clock: Clock,
+    created: bool,
+) -> list[Condition]:  # fmt: skip
+    if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
+        return without_condition(conditions, "Progressing")
+    now = clock.now()
+    name = f'ReplicaSet "{new.name}"' if new else f'Deployment "{deployment.name}"'
+    if new is not None and (created or condition_of(conditions, "Progressing") is None):
+        reason, what = ("NewReplicaSetCreated", "Created new") if created else ("FoundNewReplicaSet", "Found new")
+        return _with(conditions, "Progressing", "True", reason, f'{what} replica set "{new.name}"', now, moved=True)
+    before = condition_of(conditions, "Progressing")
+    done = before is not None and before["reason"] == _DONE
+    if done and status.get("replicas", 0) == status.get("updatedReplicas", 0):
+        return conditions  # what was once complete does not become late because it is scaled or a pod fails
+    if is_complete(status, wanted, deployment.metadata.get("generation", 0)):
+        return _with(conditions, "Progressing", "True", _DONE, f"{name} has successfully progressed.", now)
+    if _moved(deployment.status, status):
+        text = f"{name} is progressing."
+        return _with(conditions, "Progressing", "True", "ReplicaSetUpdated", text, now, moved=True)
+    if before is not None and before["reason"] not in (_DONE, _LATE):
+        if clock.left(before["lastUpdateTime"], deployment.spec["progressDeadlineSeconds"]) <= 0:
+            return _with(conditions, "Progressing", "False", _LATE, f"{name} has timed out progressing.", now)
+    return conditions
+
+
+def _paused_or_resumed(deployment: Item[Any], conditions: list[Condition], now: str) -> list[Condition]:
+    """An update that is paused is not late; one that was late already stays so."""
+    before = condition_of(conditions, "Progressing")
+    if deployment.spec.get("progressDeadlineSeconds", _NO_DEADLINE) == _NO_DEADLINE:
+        return conditions
+    if before is not None and before["reason"] == _LATE:
+        return conditions
+    if _paused(deployment):
+        return _with(conditions, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
+    if before is not None and before["reason"] == "DeploymentPaused":
+        return _with(conditions, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+    return conditions
+
+
+def _moved(old: Tree, new: Tree) -> bool:
+    """More new pods, fewer old ones, or more that are ready or available."""
+    old_others = old.get("replicas", 0) - old.get("updatedReplicas", 0)
+    new_others = new.get("replicas", 0) - new.get("updatedReplicas", 0)
+    return new_others < old_others or any(
+        new.get(field, 0) > old.get(field, 0) for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    )
+
+
+def _paused(deployment: Item[Any]) -> bool:
+    return bool(deployment.spec.get("paused"))
+
+
+def _count(one: Item[Any], field: str) -> int:
+    count: int = one.status.get(field) or 0
+    return count
+
+
+def _with(
+    conditions: list[Condition], type: str, status: Answer, reason: str, message: str, now: str, *, moved: bool = False
+) -> list[Condition]:
+    """Deployments note when a condition was last touched, too."""
+    old = condition_of(conditions, type)
+    if old is not None and (old["status"], old["reason"]) == (status, reason) and not moved:
+        return conditions
+    same = old is not None and old["status"] == status
+    new = {
+        "type": type,
+        "status": status,
+        "lastUpdateTime": now,
+        "lastTransitionTime": old["lastTransitionTime"] if old is not None and same else now,
+        "reason": reason,
+        "message": message,
+    }
+    return [*without_condition(conditions, type), new]

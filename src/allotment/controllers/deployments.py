@@ -1,0 +1,375 @@
+"""Deployments: a ReplicaSet for each pod template they have had, and a rolling change from one to the next.
+
+The newest ReplicaSet is the one whose template is the Deployment's. Revisions are numbers in annotations, which is
+all that ``kubectl rollout history`` and ``undo`` need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from allotment.controllers.adoption import Children, all_of
+from allotment.controllers.deployment_status import deadline, is_complete, status_of
+from allotment.controllers.pods import is_finished, owner_reference
+from allotment.controllers.rollout import Bounds, Sized, bounds, new_size, old_sizes, proportional
+from allotment.controllers.template_hash import template_hash
+from allotment.model.trees import Tree
+
+HASH: Final = "pod-template-hash"
+REVISION: Final = "deployment.kubernetes.io/revision"
+_HISTORY: Final = "deployment.kubernetes.io/revision-history"
+_DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+_MOST: Final = "deployment.kubernetes.io/max-replicas"
+_OWN: Final = frozenset(
+    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, _HISTORY, _DESIRED, _MOST,
+     "deprecated.deployment.rollback.to"}
+)  # fmt: skip
+
+Key = tuple[str, str]
+
+
+class _View(NamedTuple):
+    """A Deployment at one look: its ReplicaSets, oldest first, and which of them is the new one."""
+
+    deployment: Item[Any]
+    wanted: int
+    bounds: Bounds
+    sets: list[Item[Any]]
+    new: Item[Any] | None
+
+    @property
+    def old(self) -> list[Item[Any]]:
+        return [one for one in self.sets if self.new is None or one.uid != self.new.uid]
+
+
+async def deployments(context: Context) -> None:
+    """The program."""
+    await _Deployments(context).run()
+
+
+class _Deployments:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("deployment-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("deployment-controller")
+        self._deployments = context.caches.trees(DEPLOYMENTS)
+        self._sets = context.caches.trees(REPLICA_SETS)
+        self._pods = context.caches.trees(PODS)
+        self._children = Children(self._sets, self._client)
+        self._set_pods = Children(self._pods, self._client)
+        self._by_uid = self._deployments.index("uid", lambda item: (item.uid,))
+        self._by_space = self._deployments.index("namespace", lambda item: (item.namespace,))
+        self._queue: WorkQueue[Key] = WorkQueue("deployments", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await follow(
+            [self._queue],
+            [(self._sets, self._set_changed), (self._deployments, self._changed), (self._pods, self._pod_changed)],
+        )
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.add(new.key)
+
+    def _set_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        found = new or old
+        assert found is not None
+        owner = found.controller
+        if owner is None:
+            for deployment in self._by_space[found.namespace]:
+                self._queue.add(deployment.key)
+        elif owner["kind"] == "Deployment":
+            for deployment in self._by_uid[owner["uid"]]:
+                self._queue.add(deployment.key)
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """A Deployment that recreates waits for the last of the old pods."""
+        if new is not None or old is None:
+            return
+        owner = old.controller
+        if owner is not None and owner["kind"] == "ReplicaSet":
+            one = self._sets.item(old.namespace, owner["name"])
+            if one is not None and one.controller is not None:
+                for deployment in self._by_uid[one.controller["uid"]]:
+                    if (deployment.spec.get("strategy") or {}).get("type") == "Recreate":
+                        self._queue.add(deployment.key)
+
+    async def _sync(self, key: Key) -> float | None:
+        deployment = self._deployments.item(*key)
+        if deployment is None:
+            return None
+        if not (deployment.spec.get("selector") or {}):
+            self._recorder.event(
+                deployment.tree, "Warning", "SelectingAll",
+                "This deployment is selecting all pods. A non-empty selector is required.",
+            )  # fmt: skip
+            return None
+        view = self._view(deployment, await self._children.of(deployment))
+        created = rolling = False
+        collisions = deployment.status.get("collisionCount")
+        if not deployment.deleting:
+            if deployment.spec.get("paused") or self._was_scaled(view):
+                await self._scale_in_proportion(view)
+                settled = bool(deployment.spec.get("paused"))
+            else:
+                rolling = True
+                before = view
+                if await self._roll(view):
+                    collisions = (collisions or 0) + 1
+                view = self._view(self._again(deployment), self._children.known(deployment.uid))
+                created = before.new is None and view.new is not None
+                settled = _sizes(before) == _sizes(view) and is_complete(
+                    deployment.status, view.wanted, deployment.metadata.get("generation", 0)
+                )
+            if settled:
+                await self._forget(view)
+        return await self._tell(view, deployment.metadata.get("generation", 0), collisions, rolling, created)
+
+    def _again(self, deployment: Item[Any]) -> Item[Any]:
+        return self._deployments.item(*deployment.key) or deployment
+
+    def _view(self, deployment: Item[Any], sets: Sequence[Item[Any]]) -> _View:
+        wanted = _replicas(deployment)
+        strategy = deployment.spec.get("strategy") or {}
+        rolling = strategy.get("rollingUpdate") or {}
+        limits = Bounds(0, wanted)
+        if strategy.get("type") != "Recreate":
+            limits = bounds(wanted, rolling.get("maxSurge"), rolling.get("maxUnavailable"))
+        ordered = sorted(sets, key=lambda one: (one.metadata.get("creationTimestamp", ""), _revision(one), one.name))
+        template = _without_hash(deployment.spec["template"])
+        new = next((one for one in ordered if _without_hash(one.spec["template"]) == template), None)
+        return _View(deployment, wanted, limits, ordered, new)
+
+    # --- rolling --------------------------------------------------------------------------------------------------
+
+    async def _roll(self, view: _View) -> bool:
+        """One step of the update; whether the name of a new ReplicaSet was taken by something else."""
+        if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
+            return await self._recreate(view)
+        total = sum(_replicas(one) for one in view.sets)
+        size = _replicas(view.new) if view.new else 0
+        size = new_size(view.wanted, view.bounds.surge, size, total)
+        new = await self._new(view, size)
+        if new is None:
+            return True
+        if _replicas(new) != size:
+            await self._resize(view, new, size)
+            return False
+        sizes = old_sizes(view.wanted, view.bounds.unavailable, _sized(new), [_sized(one) for one in view.old])
+        await all_of([partial(self._resize, view, one, sizes[one.name]) for one in view.old if one.name in sizes])
+        return False
+
+    async def _recreate(self, view: _View) -> bool:
+        """First all old pods go, then the new ones come."""
+        running = [one for one in view.old if _replicas(one)]
+        if running:
+            await all_of([partial(self._resize, view, one, 0) for one in running])
+            return False
+        if any(not is_finished(pod) for one in view.old for pod in self._set_pods.known(one.uid)):
+            return False
+        new = await self._new(view, view.wanted)
+        if new is None:
+            return True
+        if _replicas(new) != view.wanted:
+            await self._resize(view, new, view.wanted)
+        return False
+
+    async def _new(self, view: _View, size: int) -> Item[Any] | None:
+        """The new ReplicaSet with its annotations right, made where there is none; ``None``: its name is taken."""
+        deployment = view.deployment
+        revision = str(max((_revision(one) for one in view.old), default=0) + 1)
+        if view.new is not None:
+            annotations = self._annotated(view, view.new, revision)
+            new = view.new
+            if annotations != (new.metadata.get("annotations") or {}):
+                metadata = {**new.metadata, "annotations": annotations}
+                new = await self._write_set({**new.tree, "metadata": metadata})
+            await self._number(deployment, annotations[REVISION])
+            return new
+        digest = template_hash(_without_hash(deployment.spec["template"]), deployment.status.get("collisionCount"))
+        template = deployment.spec["template"]
+        metadata = template.get("metadata") or {}
+        labels = {**(metadata.get("labels") or {}), HASH: digest}
+        selector = deployment.spec["selector"]
+        spec: Tree = {
+            "replicas": size,
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}},
+            "template": {**template, "metadata": {**metadata, "labels": labels}},
+        }
+        if deployment.spec.get("minReadySeconds"):
+            spec["minReadySeconds"] = deployment.spec["minReadySeconds"]
+        tree: Tree = {
+            "kind": "ReplicaSet",
+            "apiVersion": "apps/v1",
+            "metadata": {
+                "name": f"{deployment.name}-{digest}",
+                "namespace": deployment.namespace,
+                "labels": labels,
+                "annotations": self._annotated(view, None, revision),
+                "ownerReferences": [owner_reference(deployment.tree)],
+            },
+            "spec": spec,
+        }
+        try:
+            made = await self._client.create(REPLICA_SETS, tree, deployment.namespace)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                text = f"Failed to create new replica set {tree['metadata']['name']!r}: {error}"
+                self._recorder.event(deployment.tree, "Warning", "ReplicaSetCreateError", text)
+                raise
+            return None
+        self._sets.noted(made)
+        if size:
+            text = f"Scaled up replica set {made['metadata']['name']} from 0 to {size}"
+            self._recorder.event(deployment.tree, "Normal", "ScalingReplicaSet", text)
+        await self._number(deployment, revision)
+        return self._sets.item(deployment.namespace, made["metadata"]["name"]) or Item(made)
+
+    def _annotated(self, view: _View, one: Item[Any] | None, revision: str) -> dict[str, str]:
+        old = dict(one.metadata.get("annotations") or {}) if one else {}
+        annotations = {
+            key: value for key, value in (view.deployment.metadata.get("annotations") or {}).items() if key not in _OWN
+        }
+        annotations = {**old, **annotations}
+        before = old.get(REVISION)
+        if before is None or int(before) < int(revision):
+            annotations[REVISION] = revision
+            if before is not None:
+                # A template that is used again keeps the numbers it had.
+                history = old.get(_HISTORY)
+                annotations[_HISTORY] = f"{history},{before}" if history else before
+        return {**annotations, **self._scale_marks(view)}
+
+    def _scale_marks(self, view: _View) -> dict[str, str]:
+        return {_DESIRED: str(view.wanted), _MOST: str(view.wanted + view.bounds.surge)}
+
+    async def _number(self, deployment: Item[Any], revision: str) -> None:
+        annotations = deployment.metadata.get("annotations") or {}
+        if annotations.get(REVISION) != revision:
+            metadata = {**deployment.metadata, "annotations": {**annotations, REVISION: revision}}
+            tree = {**deployment.tree, "metadata": metadata}
+            # A write to the status, as upstream's, because one to the object would count as a new generation.
+            self._deployments.noted(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
+
+    # --- scaling --------------------------------------------------------------------------------------------------
+
+    def _was_scaled(self, view: _View) -> bool:
+        """Whether the Deployment wants another number than when its ReplicaSets were last given theirs."""
+        marks = ((one.metadata.get("annotations") or {}).get(_DESIRED) for one in view.sets if _replicas(one))
+        return any(mark is not None and mark != str(view.wanted) for mark in marks)
+
+    async def _scale_in_proportion(self, view: _View) -> None:
+        active = [one for one in view.sets if _replicas(one)]
+        if len(active) <= 1:
+            only = active[0] if active else view.new
+            if only is not None and _replicas(only) != view.wanted:
+                await self._resize(view, only, view.wanted)
+            elif only is not None:
+                await self._resize(view, only, view.wanted, quiet=True)
+            return
+        new = view.new
+        if new is not None and _is_saturated(view.deployment, new, view.wanted):
+            await all_of([partial(self._resize, view, one, 0) for one in view.old if _replicas(one)])
+            return
+        if (view.deployment.spec.get("strategy") or {}).get("type") == "Recreate":
+            return
+        sizes = proportional(view.wanted, view.bounds.surge, [_sized(one) for one in reversed(active)])
+        await all_of([partial(self._resize, view, one, sizes[one.name], quiet=True) for one in active])
+
+    async def _resize(self, view: _View, one: Item[Any], size: int, quiet: bool = False) -> None:
+        old = _replicas(one)
+        annotations = {**(one.metadata.get("annotations") or {}), **self._scale_marks(view)}
+        if quiet and size == old and annotations == one.metadata.get("annotations"):
+            return
+        metadata = {**one.metadata, "annotations": annotations}
+        await self._write_set({**one.tree, "metadata": metadata, "spec": {**one.spec, "replicas": size}})
+        if size != old:
+            way = "up" if size > old else "down"
+            text = f"Scaled {way} replica set {one.name} from {old} to {size}"
+            self._recorder.event(view.deployment.tree, "Normal", "ScalingReplicaSet", text)
+
+    async def _write_set(self, tree: Tree) -> Item[Any]:
+        answer = await self._client.update(REPLICA_SETS, tree)
+        self._sets.noted(answer)
+        metadata = answer["metadata"]
+        return self._sets.item(metadata["namespace"], metadata["name"]) or Item(answer)
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    async def _forget(self, view: _View) -> None:
+        """Delete old empty ReplicaSets beyond the history that is wanted."""
+        limit = view.deployment.spec.get("revisionHistoryLimit")
+        if limit is None:
+            return
+        empty = [one for one in view.old if not one.deleting and not _replicas(one) and not one.status.get("replicas")]
+        empty = [
+            one
+            for one in sorted(empty, key=_revision)
+            if one.status.get("observedGeneration", 0) >= one.metadata.get("generation", 0)
+        ]
+        for one in empty[: max(len(view.old) - limit, 0)]:
+            try:
+                await self._client.delete(REPLICA_SETS, one.name, one.namespace, uid=one.uid)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+            self._sets.noted_gone(one.tree)
+
+    async def _tell(
+        self, view: _View, generation: int, collisions: int | None, rolling: bool, created: bool
+    ) -> float | None:
+        deployment = self._again(view.deployment)
+        status = status_of(
+            deployment, view.sets, view.new, wanted=view.wanted, unavailable=view.bounds.unavailable,
+            generation=generation, clock=self._clock, rolling=rolling, created=created, collisions=collisions,
+        )  # fmt: skip
+        if status != deployment.status:
+            tree = {**deployment.tree, "status": status}
+            self._deployments.noted(await self._client.update(DEPLOYMENTS, tree, subresource="status"))
+        if is_complete(status, view.wanted, generation):
+            return None
+        return deadline(deployment, status, self._clock)
+
+
+def _replicas(one: Item[Any]) -> int:
+    replicas = one.spec.get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def _sizes(view: _View) -> dict[str, int]:
+    return {one.name: _replicas(one) for one in view.sets}
+
+
+def _revision(one: Item[Any]) -> int:
+    text = (one.metadata.get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _sized(one: Item[Any]) -> Sized:
+    most = (one.metadata.get("annotations") or {}).get(_MOST, "")
+    return Sized(
+        one.name,
+        _replicas(one),
+        one.status.get("availableReplicas", 0),
+        int(most) if most.isdecimal() else _replicas(one),
+    )
+
+
+def _is_saturated(deployment: Item[Any], new: Item[Any], wanted: int) -> bool:
+    marks = new.metadata.get("annotations") or {}
+    return _replicas(new) == wanted == new.status.get("availableReplicas", 0) and marks.get(_DESIRED) == str(wanted)
+
+
+def _without_hash(template: Tree) -> Tree:
+    """A template as the Deployment had it: the label that tells the ReplicaSets apart is not part of it."""
+    metadata = template.get("metadata") or {}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
+    rest = {key: value for key, value in metadata.items() if key not in ("labels", "creationTimestamp")}
+    return {**template, "metadata": {**rest, "labels": labels}}

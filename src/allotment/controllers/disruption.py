@@ -1,0 +1,153 @@
+"""How many pods of a PodDisruptionBudget may be disturbed now; the eviction call asks its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from allotment.cluster.client import Resource
+from allotment.cluster.item import Item, by_namespace
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from allotment.controllers.conditions import with_condition
+from allotment.controllers.label_selectors import selects
+from allotment.controllers.pods import is_finished, is_ready
+from allotment.controllers.rollout import scaled
+from allotment.model.trees import Tree
+
+#: An eviction that nobody carried out in this time is forgotten.
+_DISRUPTED_SECONDS: Final = 120.0
+_BUNCH_SECONDS: Final = 0.1
+_SCALES: Final[dict[str, Resource]] = {
+    one.kind: one for one in (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, DEPLOYMENTS)
+}
+
+Key = tuple[str, str]
+
+
+async def disruption(context: Context) -> None:
+    """The program."""
+    await _Disruption(context).run()
+
+
+class _Disruption:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("disruption-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("controllermanager")
+        self._budgets = context.caches.trees(DISRUPTION_BUDGETS)
+        self._pods = context.caches.trees(PODS)
+        self._owners = {kind: context.caches.trees(resource) for kind, resource in _SCALES.items()}
+        self._in_space = self._budgets.index("namespace", by_namespace)
+        self._pods_in = self._pods.index("namespace", by_namespace)
+        self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        for cache in self._owners.values():
+            await cache.synced.wait()
+        await follow([self._queue], [(self._pods, self._pod_changed), (self._budgets, self._changed)])
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.add(new.key)
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        pod = new or old
+        assert pod is not None
+        for budget in self._in_space[pod.namespace]:
+            if any(one is not None and selects(budget.spec.get("selector"), one.labels) for one in (old, new)):
+                self._queue.add(budget.key, after=_BUNCH_SECONDS)
+
+    async def _sync(self, key: Key) -> float | None:
+        budget = self._budgets.item(*key)
+        if budget is None or budget.deleting:
+            return None
+        selector = budget.spec.get("selector")
+        pods = [
+            pod for pod in self._pods_in[budget.namespace] if not is_finished(pod) and selects(selector, pod.labels)
+        ]
+        if not pods:
+            self._recorder.event(budget.tree, "Normal", "NoPods", "No matching pods found")
+        expected, desired = self._wanted(budget, pods)
+        disrupted, wait = self._disrupted(budget, pods)
+        healthy = sum(is_ready(pod) and not pod.deleting and pod.name not in disrupted for pod in pods)
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        enough = allowed > 0
+        generation = budget.metadata.get("generation", 0)
+        status: Tree = {
+            "observedGeneration": generation,
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": with_condition(
+                budget.status.get("conditions"), "DisruptionAllowed", "True" if enough else "False",
+                "SufficientPods" if enough else "InsufficientPods", now=self._clock.now(),
+                observedGeneration=generation, message="",
+            ),
+        }  # fmt: skip
+        if disrupted:
+            status["disruptedPods"] = disrupted
+        if status != budget.status:
+            tree = {**budget.tree, "status": status}
+            self._budgets.noted(await self._client.update(DISRUPTION_BUDGETS, tree, subresource="status"))
+        return wait
+
+    def _disrupted(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[dict[str, str], float | None]:
+        """Pods whose eviction was granted and is not seen yet, and when the first of them is forgotten."""
+        kept: dict[str, str] = {}
+        waits: list[float] = []
+        here = {pod.name for pod in pods if not pod.deleting}
+        for name, since in (budget.status.get("disruptedPods") or {}).items():
+            left = self._clock.left(since, _DISRUPTED_SECONDS)
+            if name in here and left > 0:
+                kept[name] = since
+                waits.append(left)
+        return kept, min(waits, default=None)
+
+    def _wanted(self, budget: Item[Any], pods: Sequence[Item[Any]]) -> tuple[int, int]:
+        """How many pods there should be, and how many of them must be healthy."""
+        most = budget.spec.get("maxUnavailable")
+        least = budget.spec.get("minAvailable")
+        if most is not None:
+            expected = self._scale(pods)
+            return expected, max(expected - scaled(most, expected, up=True), 0)
+        if isinstance(least, str):
+            expected = self._scale(pods)
+            return expected, scaled(least, expected, up=True)
+        return len(pods), 0 if least is None else int(least)
+
+    def _scale(self, pods: Sequence[Item[Any]]) -> int:
+        """What the controllers of the pods want, all together; a pod without one stands for itself."""
+        wanted: dict[str, int] = {}
+        for pod in pods:
+            owner = pod.controller
+            if owner is None:
+                wanted[pod.uid] = 1
+                continue
+            item = self._owner(pod, owner)
+            while item is not None and (above := item.controller) is not None and above["kind"] in _SCALES:
+                higher = self._owner(item, above)
+                if higher is None:
+                    break
+                item = higher
+            if item is not None:
+                replicas = item.spec.get("replicas")
+                wanted[item.uid] = 1 if replicas is None else replicas
+            elif owner["kind"] == JOBS.kind:
+                wanted[pod.uid] = 1
+        return sum(wanted.values())
+
+    def _owner(self, item: Item[Any], owner: Tree) -> Item[Any] | None:
+        cache = self._owners.get(owner["kind"])
+        found = cache.item(item.namespace, owner["name"]) if cache else None
+        return found if found is not None and found.uid == owner["uid"] else None

@@ -1,0 +1,273 @@
+"""Where a Service leads: the addresses of its pods, as EndpointSlices and, for older readers, as one Endpoints object.
+
+``kubectl port-forward service/x`` and ``kubectl describe service`` read them. A slice holds up to a hundred endpoints
+of one set of ports: pods may give one name to different ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from allotment.controllers.label_selectors import has_all
+from allotment.controllers.pods import is_finished, is_ready, owner_reference
+from allotment.controllers.template_hash import template_hash
+from allotment.controllers.trigger_times import TriggerTimes, annotated
+from allotment.model.trees import Tree
+
+_SERVICE: Final = "kubernetes.io/service-name"
+_MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+_MANAGER: Final = "endpointslice-controller.k8s.io"
+_ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+_HEADLESS: Final = "service.kubernetes.io/headless"
+_MOST: Final = 100
+_MOST_ADDRESSES: Final = 1000
+#: Pods come and go in bunches; what follows within this time is one write.
+_BUNCH_SECONDS: Final = 0.1
+
+Key = tuple[str, str]
+Ports = tuple[tuple[str, str, int, str], ...]
+
+
+async def endpoints(context: Context) -> None:
+    """The program."""
+    await _Endpoints(context).run()
+
+
+class _Endpoints:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("endpointslice-controller")
+        self._services = context.caches.trees(SERVICES)
+        self._pods = context.caches.trees(PODS)
+        self._slices = context.caches.trees(ENDPOINT_SLICES)
+        self._endpoints = context.caches.trees(ENDPOINTS)
+        self._of_service = self._slices.index("service", _service_of)
+        self._selecting = self._services.index("selecting namespace", _selecting)
+        self._times = TriggerTimes()
+        # Pods under each of their labels, so that a service looks at few of them.
+        self._labelled = self._pods.index("label", _labels_of)
+        self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await self._slices.synced.wait()
+        await self._endpoints.synced.wait()
+        await follow([self._queue], [(self._services, self._service_changed), (self._pods, self._pod_changed)])
+
+    def _service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        service = new or old
+        assert service is not None
+        self._queue.add(service.key)
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        pod = new or old
+        assert pod is not None
+        services = self._selecting[pod.namespace]
+        if not services or (old is not None and new is not None and _looks(old) == _looks(new)):
+            return
+        for service in services:
+            if any(one is not None and has_all(service.spec["selector"], one.labels) for one in (old, new)):
+                self._queue.add(service.key, after=_BUNCH_SECONDS)
+
+    async def _sync(self, key: Key) -> None:
+        service = self._services.item(*key)
+        if service is None:
+            await self._forget(key)
+            return
+        if service.deleting or not service.spec.get("selector") or service.spec.get("type") == "ExternalName":
+            return  # without a selector somebody else says where it leads
+        groups = self._groups(service)
+        time = self._times.of(service, (pod for pods in groups.values() for pod in pods))
+        await self._write_slices(service, groups, time)
+        await self._write_endpoints(service, groups, time)
+
+    async def _forget(self, key: Key) -> None:
+        """Slices go with the service that owns them; the older form is owned by nobody."""
+        self._times.forget(key)
+        if self._endpoints.item(*key) is None:
+            return
+        try:
+            await self._client.delete(ENDPOINTS, key[1], key[0])
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    def _groups(self, service: Item[Any]) -> dict[Ports, list[Item[Any]]]:
+        """Pods that have an address, by the ports that the service's ports mean in them."""
+        selector: dict[str, str] = service.spec["selector"]
+        found = min((self._labelled[service.namespace, *pair] for pair in selector.items()), key=len)
+        groups: dict[Ports, list[Item[Any]]] = {}
+        for pod in found:
+            if has_all(selector, pod.labels) and pod.status.get("podIP") and not is_finished(pod):
+                groups.setdefault(_ports(service, pod), []).append(pod)
+        for pods in groups.values():
+            pods.sort(key=lambda pod: pod.name)
+        return groups
+
+    # --- slices ---------------------------------------------------------------------------------------------------
+
+    async def _write_slices(self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None) -> None:
+        publish = bool(service.spec.get("publishNotReadyAddresses"))
+        wanted: list[tuple[str, Tree]] = []
+        for ports, pods in groups.items():
+            for number, start in enumerate(range(0, len(pods), _MOST)):
+                listed = [{"name": name, "protocol": protocol, "port": port} for name, protocol, port, _ in ports]
+                body = {
+                    "addressType": "IPv4",
+                    "endpoints": [_endpoint(pod, publish) for pod in pods[start : start + _MOST]],
+                    "ports": listed,
+                }
+                wanted.append((f"{service.name}-{_suffix(ports, number)}", body))
+        if not wanted:
+            # A service without pods has an empty slice, so that all see that somebody looked.
+            empty = {"addressType": "IPv4", "endpoints": [], "ports": []}
+            wanted = [(f"{service.name}-{_suffix((), 0)}", empty)]
+        known = {one.name: one for one in self._of_service[service.key]}
+        for name, body in wanted:
+            await self._write_slice(service, name, body, known.pop(name, None), time)
+        for one in known.values():
+            try:
+                await self._client.delete(ENDPOINT_SLICES, one.name, one.namespace, uid=one.uid)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+            self._slices.noted_gone(one.tree)
+
+    async def _write_slice(
+        self, service: Item[Any], name: str, body: Tree, known: Item[Any] | None, time: str | None
+    ) -> None:
+        labels = {**service.labels, _SERVICE: service.name, _MANAGED_BY: _MANAGER, **_headless(service)}
+        if known is None:
+            metadata = {
+                "name": name,
+                "generateName": f"{service.name}-",
+                "namespace": service.namespace,
+                "labels": labels,
+                "annotations": annotated(None, time),
+                "ownerReferences": [owner_reference(service.tree)],
+            }
+            tree = {"kind": "EndpointSlice", "apiVersion": ENDPOINT_SLICES.api_version, "metadata": metadata, **body}
+            self._slices.noted(await self._client.create(ENDPOINT_SLICES, tree, service.namespace))
+        elif known.labels != labels or any((known.tree.get(field) or []) != (body[field] or []) for field in body):
+            annotations = annotated(known.metadata.get("annotations"), time)
+            metadata = {**known.metadata, "labels": labels, "annotations": annotations}
+            tree = {**known.tree, "metadata": metadata, **body}
+            self._slices.noted(await self._client.update(ENDPOINT_SLICES, tree))
+
+    # --- the older form -------------------------------------------------------------------------------------------
+
+    async def _write_endpoints(
+        self, service: Item[Any], groups: dict[Ports, list[Item[Any]]], time: str | None
+    ) -> None:
+        publish = bool(service.spec.get("publishNotReadyAddresses"))
+        subsets: list[Tree] = []
+        for ports, pods in groups.items():
+            subset: Tree = {}
+            for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+                chosen = [pod for pod in pods if not pod.deleting and (is_ready(pod) or publish) == ready]
+                if chosen:
+                    subset[field] = [_address(pod) for pod in chosen[:_MOST_ADDRESSES]]
+            if subset:
+                listed = [
+                    {**({"name": name} if name else {}), "port": port, "protocol": protocol}
+                    for name, protocol, port, _ in ports
+                ]
+                subsets.append({**subset, "ports": listed} if listed else subset)
+        known = self._endpoints.item(*service.key)
+        labels = {**service.labels, _ENDPOINTS_MANAGED_BY: "endpoint-controller", **_headless(service)}
+        if known is None:
+            metadata = {
+                "name": service.name,
+                "namespace": service.namespace,
+                "labels": labels,
+                "annotations": annotated(None, time),
+            }
+            tree: Tree = {"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata}
+            if subsets:
+                tree["subsets"] = subsets
+            self._endpoints.noted(await self._client.create(ENDPOINTS, tree, service.namespace))
+        elif (known.tree.get("subsets") or []) != subsets or known.labels != labels:
+            annotations = annotated(known.metadata.get("annotations"), time)
+            metadata = {**known.metadata, "labels": labels, "annotations": annotations}
+            tree = {**known.tree, "metadata": metadata, "subsets": subsets}
+            self._endpoints.noted(await self._client.update(ENDPOINTS, tree))
+
+
+def _headless(service: Item[Any]) -> Tree:
+    return {_HEADLESS: ""} if service.spec.get("clusterIP") == "None" else {}
+
+
+def _endpoint(pod: Item[Any], publish: bool) -> Tree:
+    serving = is_ready(pod)
+    endpoint: Tree = {
+        "addresses": [pod.status["podIP"]],
+        "conditions": {
+            "ready": publish or (serving and not pod.deleting),
+            "serving": serving,
+            "terminating": pod.deleting,
+        },
+        "targetRef": _reference(pod),
+    }
+    if pod.spec.get("nodeName"):
+        endpoint["nodeName"] = pod.spec["nodeName"]
+    if pod.spec.get("hostname") and pod.spec.get("subdomain"):
+        endpoint["hostname"] = pod.spec["hostname"]
+    return endpoint
+
+
+def _address(pod: Item[Any]) -> Tree:
+    address = {"ip": pod.status["podIP"], "nodeName": pod.spec.get("nodeName"), "targetRef": _reference(pod)}
+    return {key: value for key, value in address.items() if value}
+
+
+def _reference(pod: Item[Any]) -> Tree:
+    return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def _ports(service: Item[Any], pod: Item[Any]) -> Ports:
+    """The service's ports as numbers in a pod; a name that the pod does not have leads nowhere."""
+    found = []
+    for port in service.spec.get("ports") or ():
+        target = port.get("targetPort") or port["port"]
+        number = target if isinstance(target, int) else _named(pod, target)
+        if number is not None:
+            name, protocol = port.get("name") or "", port.get("protocol") or "TCP"
+            found.append((name, protocol, number, port.get("appProtocol") or ""))
+    return tuple(found)
+
+
+def _named(pod: Item[Any], name: str) -> int | None:
+    for field in ("containers", "initContainers"):
+        for container in pod.spec.get(field) or ():
+            for port in container.get("ports") or ():
+                if port.get("name") == name:
+                    return int(port["containerPort"])
+    return None
+
+
+def _suffix(ports: Ports, number: int) -> str:
+    """The end of a slice's name: the same for the same ports, so that a restart finds its slices again."""
+    return template_hash([ports, number])[:5]
+
+
+def _service_of(one: Item[Any]) -> Sequence[Key]:
+    if one.labels.get(_MANAGED_BY) != _MANAGER or _SERVICE not in one.labels:
+        return ()
+    return ((one.namespace, one.labels[_SERVICE]),)
+
+
+def _selecting(service: Item[Any]) -> Sequence[str]:
+    return (service.namespace,) if service.spec.get("selector") else ()
+
+
+def _labels_of(pod: Item[Any]) -> list[tuple[str, str, str]]:
+    return [(pod.namespace, key, value) for key, value in pod.labels.items()]
+
+
+def _looks(pod: Item[Any]) -> tuple[object, ...]:
+    """What of a pod matters to services."""
+    return pod.deleting, is_finished(pod), is_ready(pod), pod.status.get("podIP"), pod.labels, pod.spec.get("nodeName")

@@ -1,0 +1,480 @@
+"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+
+No finished pod may be counted twice or not at all, whatever is deleted or restarted in between. So each pod carries a
+finalizer, and counting has three steps: its uid is written into ``uncountedTerminatedPods``, the finalizer is taken
+off, and only then the uid becomes a number (KEP-2307).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.clock import parse
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import JOBS, PODS
+from allotment.controllers.adoption import Children, Partly, all_of
+from allotment.controllers.conditions import condition_of, is_true, with_condition
+from allotment.controllers.indexed_jobs import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries
+from allotment.controllers.job_failure_policy import Meaning, meaning_of
+from allotment.controllers.job_indexes import format_indexes, parse_indexes
+from allotment.controllers.pod_control import OwnPods
+from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, restarts
+from allotment.model.trees import Tree
+
+TRACKING: Final = "batch.kubernetes.io/job-tracking"
+_MANAGER: Final = "kubernetes.io/job-controller"
+_FIRST_PAUSE: Final = 10.0
+_LONGEST_PAUSE: Final = 600.0
+_ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+
+Key = tuple[str, str]
+
+
+class _End(NamedTuple):
+    """Why a Job is over: which condition comes first, and what it says."""
+
+    type: str
+    reason: str
+    message: str
+
+
+class _Count(NamedTuple):
+    """The pods of a Job at one look; ``succeeded`` and ``failed`` hold pods that no status counts yet."""
+
+    pods: Sequence[Item[Any]]
+    active: list[Item[Any]]
+    succeeded: list[Item[Any]]
+    failed: list[Item[Any]]
+    total_succeeded: int
+    total_failed: int
+    done_indexes: set[int]
+    failed_indexes: set[int]
+    end: str
+
+
+async def jobs(context: Context) -> None:
+    """The program."""
+    await _Jobs(context).run()
+
+
+class _Jobs:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("job-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("job-controller")
+        self._jobs = context.caches.trees(JOBS)
+        self._pods = context.caches.trees(PODS)
+        self._children = Children(self._pods, self._client)
+        self._own = OwnPods(self._pods, self._client, self._recorder)
+        self._by_uid = self._jobs.index("uid", lambda item: (item.uid,))
+        self._queue: WorkQueue[Key] = WorkQueue("jobs", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await follow([self._queue], [(self._pods, self._pod_changed), (self._jobs, self._changed)])
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.add(new.key)
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for pod in (old, new):
+            owner = pod.controller if pod else None
+            if owner is not None and owner["kind"] == "Job":
+                jobs = self._by_uid[owner["uid"]]
+                for job in jobs:
+                    self._queue.add(job.key, after=self._children.count(job.uid) * 5e-5)
+                if not jobs and new is not None and TRACKING in (new.metadata.get("finalizers") or ()):
+                    # Its Job is gone and nobody will count it any more.
+                    self._queue.add((f"{new.namespace}/{owner['uid']}", ""))
+
+    async def _sync(self, key: Key) -> float | None:
+        if not key[1]:
+            await self._release_orphans(key[0].partition("/")[2])
+            return None
+        job = self._jobs.item(*key)
+        if job is None or job.spec.get("managedBy", _MANAGER) != _MANAGER:
+            return None
+        if is_finished_job(job):
+            await self._release([pod for pod in self._children.known(job.uid) if _is_tracked(pod)])
+            return await self._delete_in_time(job)
+        count = self._count(job, await self._children.of(job))
+        end = self._end(job, count)
+        pause: float | None = None
+        failure: Partly | None = None
+        if not job.deleting:
+            try:
+                pause = await self._manage(job, count, end)
+            except Partly as error:
+                failure = error
+            count = self._count(job, self._children.known(job.uid))
+        await self._record(job, count, end)
+        if failure is not None:
+            raise failure.failure
+        left = self._deadline(job)
+        return min((wait for wait in (pause, left) if wait is not None), default=None)
+
+    # --- counting -------------------------------------------------------------------------------------------------
+
+    def _count(self, job: Item[Any], pods: Sequence[Item[Any]]) -> _Count:
+        uncounted = job.status.get("uncountedTerminatedPods") or {}
+        known = {uid for field in ("succeeded", "failed") for uid in uncounted.get(field) or ()}
+        tracked = [pod for pod in pods if _is_tracked(pod) and pod.uid not in known]
+        active = [pod for pod in pods if not is_finished(pod) and not pod.deleting]
+        succeeded = [pod for pod in tracked if phase_of(pod) == "Succeeded"]
+        failed, end = [], ""
+        per_index = limit_of(job)
+        failed_indexes = parse_indexes(job.status.get("failedIndexes"))
+        for pod in tracked:
+            if not _has_failed(pod, job):
+                continue
+            meaning = meaning_of(pod, job.spec.get("podFailurePolicy"))
+            end = end or meaning.end
+            if meaning.counts:
+                failed.append(pod)
+            if per_index is not None and has_failed(pod, meaning, per_index):
+                failed_indexes.add(index_of(pod))
+        total = job.status.get("succeeded", 0) + len(uncounted.get("succeeded") or ()) + len(succeeded)
+        indexes: set[int] = set()
+        if job.spec.get("completionMode") == "Indexed":
+            wanted = range(job.spec.get("completions") or 0)
+            failed_indexes &= set(wanted)
+            indexes = parse_indexes(job.status.get("completedIndexes"))
+            indexes |= {index for pod in succeeded if (index := index_of(pod)) in wanted}
+            total = len(indexes)
+        total_failed = job.status.get("failed", 0) + len(uncounted.get("failed") or ()) + len(failed)
+        return _Count(pods, active, succeeded, failed, total, total_failed, indexes, failed_indexes, end)
+
+    def _end(self, job: Item[Any], count: _Count) -> _End | None:
+        for type in _ENDS:
+            known = condition_of(job.status.get("conditions"), type)
+            if known is not None:
+                return _End(type, known.get("reason", ""), known.get("message", ""))
+        if count.end:
+            return _End("FailureTarget", "PodFailurePolicy", count.end)
+        limit = job.spec.get("backoffLimit", 6)
+        again = 0
+        if job.spec["template"]["spec"].get("restartPolicy") == "OnFailure":
+            again = sum(restarts(pod) for pod in count.active)
+        if count.total_failed > limit or (again and again >= max(limit, 1)):
+            text = "Job has reached the specified backoff limit"
+            return _End("FailureTarget", "BackoffLimitExceeded", text)
+        if not job.spec.get("suspend") and (left := self._deadline(job)) is not None and left <= 0:
+            return _End("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+        if count.failed_indexes:
+            most, completions = job.spec.get("maxFailedIndexes"), job.spec.get("completions") or 0
+            if most is not None and len(count.failed_indexes) > most:
+                text = "Job has exceeded the specified maximal number of failed indexes"
+                return _End("FailureTarget", "MaxFailedIndexesExceeded", text)
+            if len(count.failed_indexes) + len(count.done_indexes) >= completions:
+                return _End("FailureTarget", "FailedIndexes", "Job has failed indexes")
+        policy = _met_policy(job, count)
+        if policy:
+            return _End("SuccessCriteriaMet", "SuccessPolicy", policy)
+        completions = job.spec.get("completions")
+        if completions is None:
+            done = count.total_succeeded > 0 and not count.active
+        else:
+            done = count.total_succeeded >= completions
+        if done:
+            text = "Reached expected number of succeeded pods"
+            return _End("SuccessCriteriaMet", "CompletionsReached", text)
+        return None
+
+    def _deadline(self, job: Item[Any]) -> float | None:
+        seconds, start = job.spec.get("activeDeadlineSeconds"), job.status.get("startTime")
+        return self._clock.left(start, seconds) if seconds is not None and start else None
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    async def _manage(self, job: Item[Any], count: _Count, end: _End | None) -> float | None:
+        """Make or delete pods; when to look again because pods may be made only later."""
+        if end is not None:
+            await all_of([partial(self._own.delete, job, pod) for pod in count.active])
+            return None
+        if job.spec.get("suspend"):
+            await self._withdraw(job, count.active)
+            return None
+        parallelism = job.spec.get("parallelism", 1)
+        completions = job.spec.get("completions")
+        if completions is None:
+            wanted = len(count.active) if count.total_succeeded else parallelism
+            wanted = min(wanted, parallelism)
+        else:
+            wanted = min(parallelism, completions - count.total_succeeded - len(count.failed_indexes))
+        spare = sorted(count.active, key=lambda pod: (is_ready(pod), bool(pod.spec.get("nodeName"))))
+        if job.spec.get("completionMode") == "Indexed":
+            seen: set[int] = set()
+            doubles = []
+            for pod in count.active:
+                index = index_of(pod)
+                over = count.done_indexes | count.failed_indexes
+                if index in seen or index in over or index >= (completions or 0):
+                    doubles.append(pod)
+                seen.add(index)
+            await self._withdraw(job, doubles)
+            spare = [pod for pod in spare if pod not in doubles]
+        if len(spare) > wanted:
+            await self._withdraw(job, spare[: len(spare) - wanted])
+            return None
+        missing = wanted - len(spare)
+        if job.spec.get("podReplacementPolicy") == "Failed":
+            missing -= sum(pod.deleting and not is_finished(pod) for pod in count.pods)
+        if missing <= 0:
+            return None
+        taken = {index_of(pod) for pod in spare} | count.done_indexes | count.failed_indexes
+        if limit_of(job) is not None:
+            return await self._retry(job, count, missing, taken)
+        pause = self._pause(count)
+        if pause > 0:
+            return pause
+        await self._create(job, missing, taken)
+        return None
+
+    async def _withdraw(self, job: Item[Any], pods: Sequence[Item[Any]]) -> None:
+        """End pods that are not wanted any more; without the finalizer they count as nothing."""
+        await self._release(pods)
+        await all_of([partial(self._own.delete, job, pod) for pod in pods])
+
+    async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: set[int]) -> float | None:
+        """Pods for free indexes, each after its own pause."""
+        last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
+        made, waits = self._made(job), list[float]()
+        calls: list[Callable[[], Awaitable[object]]] = []
+        for index in (one for one in range(job.spec["completions"]) if one not in taken):
+            before = last.get(index)
+            wait = self._left(_ended(before), tries(before)) if before is not None else 0.0
+            if wait > 0:
+                waits.append(wait)
+            elif len(calls) < missing:
+                meaning = meaning_of(before, job.spec.get("podFailurePolicy")) if before is not None else Meaning()
+                pod = remembering(_indexed(made, job.name, index), before, meaning)
+                calls.append(partial(self._own.create, job, pod))
+        await all_of(calls, careful=True)
+        return min(waits, default=None)
+
+    def _pause(self, count: _Count) -> float:
+        """After failures new pods wait: ten seconds, twenty, up to ten minutes after the last of them."""
+        ends = [(_ended(pod), phase_of(pod)) for pod in count.pods if is_finished(pod)]
+        ends.sort(reverse=True)
+        failures = next((number for number, (_, phase) in enumerate(ends) if phase == "Succeeded"), len(ends))
+        if not failures:
+            return 0.0
+        return self._left(ends[0][0], failures)
+
+    def _left(self, ended: str, failures: int) -> float:
+        return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
+
+    async def _create(self, job: Item[Any], missing: int, taken: set[int]) -> None:
+        made = self._made(job)
+        if job.spec.get("completionMode") != "Indexed":
+            await all_of([partial(self._own.create, job, made)] * missing, careful=True)
+            return
+        free = (index for index in range(job.spec["completions"]) if index not in taken)
+        indexes = [index for index, _ in zip(free, range(missing), strict=False)]
+        await all_of(
+            [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], careful=True
+        )
+
+    def _made(self, job: Item[Any]) -> Tree:
+        made = pod_from(job.spec["template"], job.tree)
+        metadata = {**made["metadata"], "finalizers": [*made["metadata"].get("finalizers", ()), TRACKING]}
+        return {**made, "metadata": metadata}
+
+    async def _release(self, pods: Sequence[Item[Any]]) -> None:
+        await all_of([partial(self._release_one, pod) for pod in pods])
+
+    async def _release_one(self, pod: Item[Any]) -> None:
+        current = self._pods.item(pod.namespace, pod.name)
+        if current is None or current.uid != pod.uid or not _is_tracked(current):
+            return
+        finalizers = [one for one in current.metadata["finalizers"] if one != TRACKING]
+        metadata = {**current.metadata, "finalizers": finalizers}
+        if not finalizers:
+            del metadata["finalizers"]
+        try:
+            self._pods.noted(await self._client.update(PODS, {**current.tree, "metadata": metadata}))
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def _release_orphans(self, uid: str) -> None:
+        if not self._by_uid[uid]:
+            await self._release([pod for pod in self._children.known(uid) if _is_tracked(pod)])
+
+    # --- status ---------------------------------------------------------------------------------------------------
+
+    async def _record(self, job: Item[Any], count: _Count, end: _End | None) -> None:
+        """Write what is new, then let the counted pods go, then turn uids into numbers."""
+        now = self._clock.now()
+        status = dict(job.status)
+        conditions = status.get("conditions")
+        if job.spec.get("suspend"):
+            if not is_true(conditions, "Suspended"):
+                conditions = with_condition(
+                    conditions, "Suspended", "True", "JobSuspended", "Job suspended", now=now, lastProbeTime=now
+                )
+                self._recorder.event(job.tree, "Normal", "Suspended", "Job suspended")
+            status.pop("startTime", None)
+        else:
+            if is_true(conditions, "Suspended"):
+                conditions = with_condition(
+                    conditions, "Suspended", "False", "JobResumed", "Job resumed", now=now, lastProbeTime=now
+                )
+                self._recorder.event(job.tree, "Normal", "Resumed", "Job resumed")
+            status.setdefault("startTime", now)
+        if end is not None and condition_of(conditions, end.type) is None:
+            conditions = with_condition(
+                conditions, end.type, "True", end.reason, end.message, now=now, lastProbeTime=now
+            )
+        if conditions:
+            status["conditions"] = conditions
+        uncounted = {
+            field: [*((status.get("uncountedTerminatedPods") or {}).get(field) or ()), *(pod.uid for pod in pods)]
+            for field, pods in (("succeeded", count.succeeded), ("failed", count.failed))
+        }
+        status["uncountedTerminatedPods"] = {field: uids for field, uids in uncounted.items() if uids}
+        _set(status, "active", len(count.active))
+        status["terminating"] = sum(pod.deleting and not is_finished(pod) for pod in count.pods)
+        status["ready"] = sum(is_ready(pod) for pod in count.active)
+        if job.spec.get("completionMode") == "Indexed":
+            _set(status, "completedIndexes", format_indexes(count.done_indexes))
+            if limit_of(job) is not None:
+                status["failedIndexes"] = format_indexes(count.failed_indexes)
+        job = await self._write(job, status)
+        finished = {uid for uids in uncounted.values() for uid in uids}
+        await self._release(
+            [
+                pod
+                for pod in count.pods
+                if _is_tracked(pod) and (pod.uid in finished or is_finished(pod) or (end and pod.deleting))
+            ]
+        )
+        if finished:
+            status = {**job.status, "uncountedTerminatedPods": {}}
+            for field, uids in uncounted.items():
+                _set(status, field, job.status.get(field, 0) + len(uids))
+            if job.spec.get("completionMode") == "Indexed":
+                _set(status, "succeeded", len(count.done_indexes))
+            job = await self._write(job, status)
+        if end is not None and not count.active and not status["terminating"]:
+            await self._finish(job, end)
+
+    async def _finish(self, job: Item[Any], end: _End) -> None:
+        now = self._clock.now()
+        type = _ENDS[end.type]
+        status = dict(job.status)
+        status["conditions"] = with_condition(
+            status.get("conditions"), type, "True", end.reason, end.message, now=now, lastProbeTime=now
+        )
+        if type == "Complete":
+            status["completionTime"] = now
+        await self._write(job, status)
+        if type == "Complete":
+            self._recorder.event(job.tree, "Normal", "Completed", "Job completed")
+        else:
+            self._recorder.event(job.tree, "Warning", end.reason, end.message)
+
+    async def _write(self, job: Item[Any], status: Tree) -> Item[Any]:
+        if status == job.status:
+            return job
+        tree = await self._client.update(JOBS, {**job.tree, "status": status}, subresource="status")
+        self._jobs.noted(tree)
+        return Item(tree)
+
+    async def _delete_in_time(self, job: Item[Any]) -> float | None:
+        """``ttlSecondsAfterFinished``: a finished Job may go by itself."""
+        seconds = job.spec.get("ttlSecondsAfterFinished")
+        if seconds is None or job.deleting:
+            return None
+        ended = [one for one in job.status["conditions"] if one["type"] in _ENDS.values() and one["status"] == "True"]
+        left = self._clock.left(ended[0]["lastTransitionTime"], seconds)
+        if left > 0:
+            return left
+        try:
+            await self._client.delete(JOBS, job.name, job.namespace, uid=job.uid, propagation="Foreground")
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        return None
+
+
+def is_finished_job(job: Item[Any]) -> bool:
+    """Complete or Failed."""
+    return any(is_true(job.status.get("conditions"), type) for type in _ENDS.values())
+
+
+def _indexed(pod: Tree, job: str, index: int) -> Tree:
+    metadata, spec = pod["metadata"], pod["spec"]
+    env = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
+
+    def told(containers: Sequence[Tree]) -> list[Tree]:
+        return [
+            one
+            if any(known["name"] == env["name"] for known in one.get("env") or ())
+            else {**one, "env": [*(one.get("env") or ()), env]}
+            for one in containers
+        ]
+
+    spec = {**spec, "containers": told(spec["containers"])}
+    if spec.get("initContainers"):
+        spec["initContainers"] = told(spec["initContainers"])
+    if not spec.get("hostname"):
+        spec["hostname"] = f"{job}-{index}"
+    marked = {
+        **metadata,
+        "generateName": f"{job}-{index}-",
+        "labels": {**(metadata.get("labels") or {}), INDEX: str(index)},
+        "annotations": {**(metadata.get("annotations") or {}), INDEX: str(index)},
+    }
+    return {**pod, "metadata": marked, "spec": spec}
+
+
+def _is_tracked(pod: Item[Any]) -> bool:
+    return TRACKING in (pod.metadata.get("finalizers") or ())
+
+
+def _has_failed(pod: Item[Any], job: Item[Any]) -> bool:
+    phase = phase_of(pod)
+    if phase == "Failed":
+        return True
+    if job.spec.get("podReplacementPolicy") == "Failed":
+        return pod.deleting and phase == "Pending"
+    # One that is deleted may never come to say how it ended.
+    return pod.deleting and phase != "Succeeded"
+
+
+def _met_policy(job: Item[Any], count: _Count) -> str:
+    """Which rule of ``successPolicy`` is met (KEP-3998)."""
+    for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):
+        indexes = parse_indexes(rule["succeededIndexes"]) if rule.get("succeededIndexes") else None
+        done = count.done_indexes if indexes is None else count.done_indexes & indexes
+        wanted = rule.get("succeededCount")
+        if len(done) >= wanted if wanted is not None else done == indexes:
+            return f"Matched rules at index {number}"
+    return ""
+
+
+def _ended(pod: Item[Any]) -> str:
+    ends = [
+        ((status.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        for status in pod.status.get("containerStatuses") or ()
+    ]
+    known: list[str] = [end for end in ends if end]
+    if known:
+        return max(known, key=parse)
+    ready = condition_of(pod.status.get("conditions"), "Ready")
+    times = (ready or {}).get("lastTransitionTime"), pod.metadata.get("deletionTimestamp")
+    return str(next((time for time in times if time), pod.metadata["creationTimestamp"]))
+
+
+def _set(status: Tree, field: str, value: int | str) -> None:
+    """Zero and empty are not written."""
+    if value:
+        status[field] = value
+    else:
+        status.pop(field, None)

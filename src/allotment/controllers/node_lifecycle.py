@@ -1,0 +1,257 @@
+"""Nodes that are not ready: their taints, the pods that leave them, and when silence counts as absence.
+
+A node is tainted for what its conditions say, and the taint that every new node gets is taken away once it is ready. A
+node that keeps a Lease and stops renewing it becomes Unknown, after 50 seconds or a quarter more than its Lease says it
+holds; a node that never had one belongs to nobody who could fall silent (a node written by hand), and is believed for
+ever. Pods that do not tolerate a NoExecute taint are deleted,
+at once or after their ``tolerationSeconds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_node
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import LEASES, NODES, PODS
+from allotment.controllers.conditions import condition_of, with_condition
+from allotment.controllers.daemon_placement import tolerates
+from allotment.controllers.pods import is_finished
+from allotment.model.trees import Tree
+
+_GRACE_SECONDS: Final = 50.0
+#: What a Lease that holds for longer than the usual 40 seconds is believed, in times of that.
+_GRACE: Final = 1.25
+_LEASES: Final = "kube-node-lease"
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+#: Conditions of a node that keep new pods away, and the taint for each.
+_PRESSURES: Final = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_OURS: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()})
+
+
+class _Pod(NamedTuple):
+    namespace: str
+    name: str
+    uid: str
+
+
+async def node_lifecycle(context: Context) -> None:
+    """The program."""
+    await _NodeLifecycle(context).run()
+
+
+class _NodeLifecycle:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("node-controller")
+        self._clock = context.clock
+        self._recorder = context.recorder("node-controller")
+        self._evictor = context.recorder("taint-eviction-controller")
+        self._nodes = context.caches.trees(NODES)
+        self._leases = context.caches.trees(LEASES)
+        self._pods = context.caches.trees(PODS)
+        self._on_node = self._pods.index("node", by_node)
+        self._renewed: dict[str, float] = {}
+        self._grace: dict[str, float] = {}
+        self._marked: dict[_Pod, float] = {}
+        options: dict[str, Any] = {"clock": context.clock, "random": context.random}
+        self._queue: WorkQueue[str] = WorkQueue("nodes", self._sync_node, **options)
+        self._evictions: WorkQueue[_Pod] = WorkQueue("taint-eviction", self._sync_pod, **options)
+
+    async def run(self) -> None:
+        await follow(
+            [self._queue, self._evictions],
+            [(self._leases, self._lease_changed), (self._nodes, self._node_changed), (self._pods, self._pod_changed)],
+        )
+
+    # --- what calls for work --------------------------------------------------------------------------------------
+
+    def _lease_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        lease = new or old
+        if lease is None or lease.namespace != _LEASES:
+            return
+        if new is None:
+            self._renewed.pop(lease.name, None)
+            self._grace.pop(lease.name, None)
+            return
+        first = lease.name not in self._renewed
+        self._renewed[lease.name] = self._clock.seconds()
+        self._grace[lease.name] = max(_GRACE_SECONDS, _GRACE * (lease.spec.get("leaseDurationSeconds") or 0))
+        node = self._nodes.item("", lease.name)
+        ready = condition_of(node.status.get("conditions"), "Ready") if node else None
+        if first or (ready is not None and ready["status"] == "Unknown"):
+            self._queue.add(lease.name)
+
+    def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            return
+        before = (old.spec, old.status.get("conditions")) if old else None
+        if before != (new.spec, new.status.get("conditions")):
+            self._queue.add(new.name)
+        if (old.spec.get("taints") if old else None) != new.spec.get("taints"):
+            for pod in self._on_node[new.name]:
+                self._evictions.add(_Pod(pod.namespace, pod.name, pod.uid))
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None or not new.spec.get("nodeName"):
+            return
+        if old is not None and old.spec.get("nodeName") and old.spec.get("tolerations") == new.spec.get("tolerations"):
+            return
+        if _no_execute(self._nodes.item("", new.spec["nodeName"])):
+            self._evictions.add(_Pod(new.namespace, new.name, new.uid))
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    async def _sync_node(self, name: str) -> float | None:
+        node = self._nodes.item("", name)
+        if node is None or node.deleting:
+            return None
+        wait: float | None = None
+        renewed = self._renewed.get(name)
+        if renewed is not None:
+            wait = renewed + self._grace[name] - self._clock.seconds()
+            if wait <= 0:
+                node = await self._silent(node)
+                wait = None
+        await self._taint(node)
+        return wait
+
+    async def _silent(self, node: Item[Any]) -> Item[Any]:
+        """Nobody has heard of the node for too long: what was known of it is known no more."""
+        now = self._clock.now()
+        conditions = node.status.get("conditions") or []
+        for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
+            old = condition_of(conditions, type)
+            if old is None or old["status"] != "Unknown":
+                conditions = with_condition(
+                    conditions, type, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now=now,
+                    lastHeartbeatTime=(old or {}).get("lastHeartbeatTime") or now,
+                )  # fmt: skip
+        if conditions == node.status.get("conditions"):
+            return node
+        tree = {**node.tree, "status": {**node.status, "conditions": conditions}}
+        answer = await self._client.update(NODES, tree, subresource="status")
+        self._nodes.noted(answer)
+        self._recorder.event(node.tree, "Normal", "NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
+        for pod in tuple(self._on_node[node.name]):
+            await self._not_ready(pod)
+        return Item(answer)
+
+    async def _not_ready(self, pod: Item[Any]) -> None:
+        ready = condition_of(pod.status.get("conditions"), "Ready")
+        if ready is None or ready["status"] != "True":
+            return
+        conditions = with_condition(
+            pod.status["conditions"], "Ready", "False", "NodeNotReady", now=self._clock.now(), lastProbeTime=None
+        )
+        tree = {**pod.tree, "status": {**pod.status, "conditions": conditions}}
+        try:
+            self._pods.noted(await self._client.update(PODS, tree, subresource="status"))
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _taint(self, node: Item[Any]) -> None:
+        wanted = _taints(node)
+        known = node.spec.get("taints") or []
+        kept = [taint for taint in known if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
+        there = {(taint["key"], taint["effect"]) for taint in kept}
+        now = self._clock.now()
+        # The order is that of names, so that the same conditions give the same node.
+        added = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in sorted(wanted - there)]
+        if not added and len(kept) == len(known):
+            return
+        spec = {**node.spec, "taints": [*kept, *added]}
+        if not spec["taints"]:
+            del spec["taints"]
+        self._nodes.noted(await self._client.update(NODES, {**node.tree, "spec": spec}))
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    async def _sync_pod(self, key: _Pod) -> float | None:
+        pod = self._pods.item(key.namespace, key.name)
+        if pod is None or pod.uid != key.uid or pod.deleting or is_finished(pod):
+            self._marked.pop(key, None)
+            return None
+        taints = _no_execute(self._nodes.item("", pod.spec.get("nodeName", "")))
+        seconds = _tolerated(pod.spec.get("tolerations") or (), taints)
+        about = {"kind": "Pod", "apiVersion": "v1", "metadata": key._asdict()}
+        if seconds is None:
+            if self._marked.pop(key, None) is not None:
+                self._evictions.cancel(key)
+                text = f"Cancelling deletion of Pod {key.namespace}/{key.name}"
+                self._evictor.event(about, "Normal", "TaintManagerEviction", text)
+            return None
+        # It counts from when the taint was first seen: one that a user sets does not say since when it is there.
+        left = self._marked.setdefault(key, self._clock.seconds()) + seconds - self._clock.seconds()
+        if left > 0:
+            return left
+        self._evictor.event(
+            about, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key.namespace}/{key.name}"
+        )
+        await self._evict(pod)
+        self._marked.pop(key, None)
+        return None
+
+    async def _evict(self, pod: Item[Any]) -> None:
+        conditions = with_condition(
+            pod.status.get("conditions"), "DisruptionTarget", "True", "DeletionByTaintManager",
+            "Taint manager: deleting due to NoExecute taint", now=self._clock.now(), lastProbeTime=None,
+        )  # fmt: skip
+        tree = {**pod.tree, "status": {**pod.status, "conditions": conditions}}
+        try:
+            self._pods.noted(await self._client.update(PODS, tree, subresource="status"))
+            await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+def _no_execute(node: Item[Any] | None) -> list[Tree]:
+    if node is None:
+        return []
+    return [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | None:
+    """For how many seconds a pod stays on a node with these taints; ``None``: for ever."""
+    limits = []
+    for taint in taints:
+        matching = next((one for one in tolerations if tolerates(one, taint)), None)
+        if matching is None:
+            return 0.0
+        if matching.get("tolerationSeconds") is not None:
+            limits.append(max(float(matching["tolerationSeconds"]), 0.0))
+    return min(limits, default=None)
+
+
+def _taints(node: Item[Any]) -> set[tuple[str, str]]:
+    """Key and effect of the taints that a node's conditions ask for."""
+    conditions = node.status.get("conditions")
+    wanted = set()
+    ready = condition_of(conditions, "Ready")
+    # A node that has said nothing yet keeps what admission gave it, and drives nobody out.
+    status = ready["status"] if ready else None
+    if status is None:
+        wanted |= {(taint["key"], taint["effect"]) for taint in node.spec.get("taints") or ()}
+    elif status != "True":
+        key = _UNREACHABLE if status == "Unknown" else _NOT_READY
+        wanted |= {(key, "NoSchedule"), (key, "NoExecute")}
+    for type, key in _PRESSURES.items():
+        condition = condition_of(conditions, type)
+        if condition is not None and condition["status"] == "True":
+            wanted.add((key, "NoSchedule"))
+    if node.spec.get("unschedulable"):
+        wanted.add((_UNSCHEDULABLE, "NoSchedule"))
+    elif status is None:
+        wanted.discard((_UNSCHEDULABLE, "NoSchedule"))
+    return wanted

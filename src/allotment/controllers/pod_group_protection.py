@@ -1,0 +1,67 @@
+"""A PodGroup that is deleted stays until the last of its pods is done, for these use what is reserved for it.
+
+Every group is created with a finalizer; it is taken off here, once the group is to go and none of its pods can run any
+more (KEP-4671).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import POD_GROUPS, PODS
+from allotment.controllers.pods import is_finished
+from allotment.model.pod_groups import FINALIZER, group_of
+
+_Key = tuple[str, str]
+
+
+async def pod_group_protection(context: Context) -> None:
+    """The program."""
+    client = context.client_for("podgroup-protection-controller")
+    groups = context.caches.trees(POD_GROUPS)
+    pods = context.caches.trees(PODS)
+    active = pods.index("active pods of a group", _active)
+
+    async def let_go(key: _Key) -> None:
+        group = groups.item(*key)
+        if group is None or not _waits(group) or active[key]:
+            return
+        rest = [finalizer for finalizer in group.metadata["finalizers"] if finalizer != FINALIZER]
+        metadata = {**group.metadata, "finalizers": rest}
+        if not rest:
+            del metadata["finalizers"]
+        try:
+            await client.update(POD_GROUPS, {**group.tree, "metadata": metadata})
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    queue: WorkQueue[_Key] = WorkQueue("pod_group_protection", let_go, clock=context.clock, random=context.random)
+
+    def group_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None and _waits(new):
+            queue.add(new.key)
+
+    def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
+        for pod in (old, new):
+            if pod is not None and (name := group_of(pod.spec)):
+                key = pod.namespace, name
+                group = groups.item(*key)
+                if group is not None and _waits(group) and not active[key]:
+                    queue.add(key)
+
+    await follow([queue], [(groups, group_changed), (pods, pod_changed)])
+
+
+def _waits(group: Item[Any]) -> bool:
+    return group.deleting and FINALIZER in (group.metadata.get("finalizers") or ())
+
+
+def _active(pod: Item[Any]) -> Iterator[_Key]:
+    if not is_finished(pod) and (name := group_of(pod.spec)):
+        yield pod.namespace, name

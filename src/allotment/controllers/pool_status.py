@@ -1,0 +1,121 @@
+"""Answers to ResourcePoolStatusRequests: the pools of a driver, counted once for each request (KEP-5677, alpha).
+
+A pool whose slices are not all there is told as incomplete, without figures. A request is deleted an hour after it was
+answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
+from allotment.controllers.conditions import condition_of, with_condition
+from allotment.model.trees import Tree
+
+_ANSWERED_SECONDS: Final = 3600.0
+_USUAL_LIMIT: Final = 100
+_LONGEST_ERROR: Final = 256
+
+
+async def pool_status(context: Context) -> None:
+    """The program."""
+    await _PoolStatus(context).run()
+
+
+class _PoolStatus:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client_for("resourcepoolstatusrequest-controller")
+        self._clock = context.clock
+        self._requests = context.caches.trees(POOL_STATUS_REQUESTS)
+        self._slices = context.caches.trees(SLICES)
+        self._claims = context.caches.trees(CLAIMS)
+        self._of_driver = self._slices.index("driver", lambda item: (item.spec["driver"],))
+        self._queue: WorkQueue[str] = WorkQueue("pool_status", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await self._slices.synced.wait()
+        await self._claims.synced.wait()
+        await follow([self._queue], [(self._requests, self._changed)])
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None and not new.deleting:
+            self._queue.add(new.name)
+
+    async def _sync(self, name: str) -> float | None:
+        request = self._requests.item("", name)
+        if request is None or request.deleting:
+            return None
+        done = condition_of(request.status.get("conditions"), "Complete") or condition_of(
+            request.status.get("conditions"), "Failed"
+        )
+        if done is None:
+            tree = {**request.tree, "status": self._answer(request)}
+            self._requests.noted(await self._client.update(POOL_STATUS_REQUESTS, tree, subresource="status"))
+            return _ANSWERED_SECONDS
+        left = self._clock.left(done["lastTransitionTime"], _ANSWERED_SECONDS)
+        if left > 0:
+            return left
+        try:
+            await self._client.delete(POOL_STATUS_REQUESTS, name, uid=request.uid)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        return None
+
+    def _answer(self, request: Item[Any]) -> Tree:
+        driver, wanted = request.spec["driver"], request.spec.get("poolName")
+        pools: dict[str, list[Item[Any]]] = {}
+        for one in self._of_driver[driver]:
+            name = one.spec["pool"]["name"]
+            if wanted in (None, "", name):
+                pools.setdefault(name, []).append(one)
+        allocated = Counter(
+            result["pool"]
+            for claim in self._claims.items()
+            for result in ((claim.status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+            if result["driver"] == driver
+        )
+        told = [_pool(driver, name, slices, allocated[name]) for name, slices in sorted(pools.items())]
+        limit = request.spec.get("limit")
+        told_now = told[: _USUAL_LIMIT if limit is None else limit]
+        incomplete = sum("validationError" in pool for pool in told_now)
+        message = f"Calculated status for {len(told_now)} pools"
+        if incomplete:
+            message += f" ({incomplete} incomplete)"
+        status: Tree = {"poolCount": len(told)}
+        if told_now:
+            status["pools"] = told_now
+        status["conditions"] = with_condition(
+            (), "Complete", "True", "CalculationComplete", message, now=self._clock.now()
+        )
+        return status
+
+
+def _pool(driver: str, name: str, slices: Sequence[Item[Any]], allocated: int) -> Tree:
+    generation = max(one.spec["pool"].get("generation", 0) for one in slices)
+    current = [one for one in slices if one.spec["pool"].get("generation", 0) == generation]
+    expected = max(one.spec["pool"]["resourceSliceCount"] for one in current)
+    pool: Tree = {"driver": driver, "poolName": name, "generation": generation}
+    nodes = {one.spec.get("nodeName", "") for one in current}
+    if len(nodes) == 1 and (node := nodes.pop()):
+        pool["nodeName"] = node
+    if len(current) < expected:
+        text = (
+            f"pool {driver}/{name} is incomplete: observed {len(current)}/{expected} slices at generation {generation}"
+        )
+        return {**pool, "validationError": text[:_LONGEST_ERROR]}
+    devices = sum(len(one.spec.get("devices") or ()) for one in current)
+    return {
+        **pool,
+        "resourceSliceCount": len(current),
+        "totalDevices": devices,
+        "allocatedDevices": allocated,
+        "availableDevices": max(devices - allocated, 0),
+        "unavailableDevices": 0,  # as in 1.36, where taints are not looked at
+    }

@@ -1,0 +1,112 @@
+"""What of each ResourceQuota is used: the status that ``kubectl describe quota`` shows.
+
+Admission counts for itself and refuses what is too much; here is only told how much there is. Namespaces without a
+quota cost nothing but a look at their name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allotment.cluster.cache import Cache
+from allotment.cluster.client import Resource
+from allotment.cluster.item import Item, by_namespace
+from allotment.cluster.program import Context, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS
+from allotment.controllers.kinds import BUILT_IN
+from allotment.model.quantity import Quantity
+from allotment.model.quota import looks_at, total, usage
+
+#: A bunch of changes is counted once.
+_BUNCH_SECONDS: Final = 0.25
+#: What is counted by more than its number.
+_MEASURED: Final = (PODS, CLAIMS, SERVICES, VOLUME_CLAIMS)
+
+Key = tuple[str, str]
+
+
+async def quotas(context: Context) -> None:
+    """The program."""
+    await _Quotas(context).run()
+
+
+class _Quotas:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._client = context.client_for("resourcequota-controller")
+        self._quotas = context.caches.trees(RESOURCE_QUOTAS)
+        self._in_space = self._quotas.index("namespace", by_namespace)
+        self._classes = context.caches.trees(DEVICE_CLASSES)
+        self._counted = {_bucket(resource): resource for resource in BUILT_IN if resource.namespaced}
+        self._stops: dict[str, Any] = {}
+        self._queue: WorkQueue[Key] = WorkQueue("quotas", self._sync, clock=context.clock, random=context.random)
+
+    async def run(self) -> None:
+        await self._classes.synced.wait()
+        try:
+            await follow([self._queue], [(self._quotas, self._changed)])
+        finally:
+            for stop in self._stops.values():
+                stop()
+
+    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            self._queue.add(new.key)
+
+    def _cache(self, bucket: str) -> Cache[Any] | None:
+        """The cache of a kind that some quota counts, followed from the first time it is needed."""
+        resource = self._counted.get(bucket)
+        if resource is None:
+            return None
+        cache = self._context.caches.trees(resource)
+        if bucket not in self._stops:
+            cache.index("namespace", by_namespace)
+            self._stops[bucket] = cache.on_change(self._object_changed)
+        return cache
+
+    def _object_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        found = new or old
+        assert found is not None
+        for quota in self._in_space[found.namespace]:
+            self._queue.add(quota.key, after=_BUNCH_SECONDS)
+
+    async def _sync(self, key: Key) -> None:
+        quota = self._quotas.item(*key)
+        if quota is None:
+            return
+        hard: dict[str, str] = quota.spec.get("hard") or {}
+        used: dict[str, Quantity] = {}
+        for bucket in sorted(_buckets(hard)):
+            cache = self._cache(bucket)
+            if cache is None:
+                continue
+            await cache.synced.wait()
+            found = cache.index("namespace", by_namespace)[quota.namespace]
+            counted = total(
+                usage(bucket, item.tree, self._extended_name)
+                for item in found
+                if looks_at(quota.spec, bucket, item.tree)
+            )
+            for name, amount in counted.items():
+                used[name] = used[name].add(amount) if name in used else amount
+        status = {"hard": hard, "used": {name: str(used.get(name, Quantity.ZERO)) for name in hard}}
+        if hard and status != quota.status:
+            tree = {**quota.tree, "status": status}
+            self._quotas.noted(await self._client.update(RESOURCE_QUOTAS, tree, subresource="status"))
+
+    def _extended_name(self, class_name: str) -> str:
+        item = self._classes.item("", class_name)
+        return str(item.spec.get("extendedResourceName") or "") if item else ""
+
+
+def _bucket(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _buckets(hard: dict[str, str]) -> set[str]:
+    """The kinds that a quota's keys may be about."""
+    found = {_bucket(resource) for resource in _MEASURED}
+    for key in hard:
+        found.add(key.removeprefix("count/"))
+    return found

@@ -1,0 +1,341 @@
+"""Claims of pods: made from templates, reserved for pods that nobody scheduled, and freed when their last user ends.
+
+A pod's claim is made as soon as the pod is there; its name goes into the pod's status, where scheduler and kubelet look
+for it. A claim stays reserved for a pod until the pod is finished or gone; a pod that is being deleted keeps it as long
+as it may still run somewhere. When the last user leaves, the allocation goes with it in one write and the finalizer in
+the next; what was made for a pod is then deleted, what a user made stays (KEP-4381).
+
+With the gate for it, PodGroups have claims as well: they are made with the group, and stay reserved for it until it is
+gone (KEP-5729).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+from allotment.cluster.cache import Cache, Changed
+from allotment.cluster.client import Resource
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item, by_uid
+from allotment.cluster.program import Context, Program, follow
+from allotment.cluster.queue import WorkQueue
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
+from allotment.controllers.generated_claims import OF_GROUPS, OF_PODS, Generator
+from allotment.controllers.pods import is_finished
+from allotment.model import pod_groups
+from allotment.model.features import Features
+from allotment.model.resource import FINALIZER
+from allotment.model.trees import Tree
+
+_MOST_CONSUMERS: Final = 256
+_REMEMBERED_UIDS: Final = 500
+
+
+class _Key(NamedTuple):
+    kind: Literal["pod", "group", "claim"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def resource_claims(features: Features) -> Program:
+    """The program."""
+
+    async def run(context: Context) -> None:
+        await _ResourceClaims(context, features).run()
+
+    return run
+
+
+class _ResourceClaims:
+    def __init__(self, context: Context, features: Features) -> None:
+        self._client = context.client_for("resource-claim-controller")
+        self._observing, self._stopping = context.observing, context.stopping
+        self._pods = context.caches.trees(PODS)
+        self._claims = context.caches.trees(CLAIMS)
+        self._templates = context.caches.trees(CLAIM_TEMPLATES)
+        # Without the gate nobody serves them.
+        self._groups = context.caches.trees(POD_GROUPS) if features.enabled(pod_groups.GATE) else None
+        self._generator = Generator(context)
+        self._made_for = self._generator.made_for
+        self._pod_of_uid = self._pods.index("uid", by_uid)
+        self._lacking = self._pods.index("template", _templates_of)
+        self._members = self._pods.index("group", _group_key)
+        if self._groups is not None:
+            self._group_of_uid = self._groups.index("uid", by_uid)
+            self._groups_lacking = self._groups.index("template", _templates_of)
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        """Pods and groups (uid) that went lately, and how often the cluster had been restored by then."""
+        self._queue: WorkQueue[_Key] = WorkQueue(
+            "resource_claim", self._work, clock=context.clock, random=context.random, workers=64
+        )
+        context.observing.level("queue", self._queue.name, self._queue.__len__)
+
+    async def run(self) -> None:
+        watches: list[tuple[Cache[Any], Changed[Any]]] = [
+            (self._templates, self._template_changed),
+            (self._claims, self._claim_changed),
+        ]
+        if self._groups is not None:
+            watches.append((self._groups, self._group_changed))
+        await follow([self._queue], [*watches, (self._pods, self._pod_changed)], self._stopping)
+
+    # --- what calls for work --------------------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if not pod.spec.get("resourceClaims") and "extendedResourceClaimStatus" not in pod.status:
+            return
+        if new is None:
+            self._remember(pod.uid)
+        elif old is not None and _looks(old) == _looks(new):
+            return
+        if new is None or new.deleting or is_finished(new):
+            self._look_at_claims(pod)
+        else:
+            self._queue.add(_Key("pod", pod.namespace, pod.name))
+
+    def _group_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        group = new or old
+        if group is None or not group.spec.get("resourceClaims"):
+            return
+        if new is None:
+            self._remember(group.uid)
+            self._look_at_claims(group)
+            return
+        if old is not None and old.uid == new.uid and _names_in(old) == _names_in(new):
+            return
+        self._queue.add(_Key("group", new.namespace, new.name))
+        for pod in self._members[new.key]:
+            self._queue.add(_Key("pod", pod.namespace, pod.name))
+
+    def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is None:
+            # Its pod or group, if that still lives, needs another.
+            owner = old.controller if old else None
+            for pod in self._pod_of_uid[owner["uid"]] if owner else ():
+                self._queue.add(_Key("pod", pod.namespace, pod.name))
+            if old is not None and owner is not None and self._groups is not None:
+                for group in self._group_of_uid[owner["uid"]]:
+                    self._queue.add(_Key("group", group.namespace, group.name))
+                for pod in self._members[old.namespace, pod_groups.owner_of(old.tree)]:
+                    self._queue.add(_Key("pod", pod.namespace, pod.name))
+        elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
+            self._queue.add(_Key("claim", new.namespace, new.name))
+            if old is None and new.controller is not None:
+                for pod in self._pod_of_uid[new.controller["uid"]]:
+                    self._look_for_spare_ones(pod)
+
+    def _template_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        if new is not None:
+            for pod in self._lacking[new.key]:
+                self._queue.add(_Key("pod", pod.namespace, pod.name))
+            for group in self._groups_lacking[new.key] if self._groups is not None else ():
+                self._queue.add(_Key("group", group.namespace, group.name))
+
+    def _look_at_claims(self, user: Item[Any]) -> None:
+        """A pod or group is done with its claims, perhaps."""
+        for name in _claim_names(user):
+            self._queue.add(_Key("claim", user.namespace, name))
+        for claim in self._made_for[user.uid]:
+            self._queue.add(_Key("claim", claim.namespace, claim.name))
+
+    def _look_for_spare_ones(self, pod: Item[Any]) -> None:
+        if len(self._made_for[pod.uid]) > len(pod.spec.get("resourceClaims") or ()):
+            self._look_at_claims(pod)
+
+    def _remember(self, uid: str) -> None:
+        self._gone[uid] = self._claims.restored
+        if len(self._gone) > _REMEMBERED_UIDS:
+            self._gone.popitem(last=False)
+
+    def _is_gone(self, uid: str) -> bool:
+        """Whether somebody is known to be gone; a backup brings back who went before."""
+        return self._gone.get(uid) == self._claims.restored
+
+    async def _work(self, key: _Key) -> None:
+        with self._observing.work(f"sync_{key.kind}", str(key)):
+            if key.kind == "pod":
+                await self._sync_pod(key)
+            elif key.kind == "group":
+                await self._sync_group(key)
+            else:
+                await self._sync_claim(key)
+
+    # --- pods and groups ------------------------------------------------------------------------------------------
+
+    async def _sync_pod(self, key: _Key) -> None:
+        pod = self._pods.item(key.namespace, key.name)
+        if pod is None or pod.deleting or is_finished(pod):
+            return
+        group = None
+        if self._groups is not None and (name := pod_groups.group_of(pod.spec)):
+            group = self._groups.item(pod.namespace, name)
+            if group is None:
+                return  # which claims are its own shows when the group is there
+        if await self._generator.complete(OF_PODS, pod, group):
+            return
+        self._look_for_spare_ones(pod)
+        if pod.spec.get("nodeName"):
+            await self._reserve_all(pod, group)
+
+    async def _sync_group(self, key: _Key) -> None:
+        group = self._groups.item(key.namespace, key.name) if self._groups is not None else None
+        if group is not None and not group.deleting:
+            await self._generator.complete(OF_GROUPS, group)
+
+    async def _reserve_all(self, pod: Item[Any], group: Item[Any] | None) -> None:
+        """For a pod that came with a node: what is allocated already may be used, nothing is allocated here."""
+        shared = set() if group is None else set(_claim_names(pod, group))
+        for name in _claim_names(pod):
+            claim = self._claims.item(pod.namespace, name)
+            if claim is None or "allocation" not in claim.status or claim.deleting:
+                continue
+            users = claim.status.get("reservedFor") or []
+            if pod_groups.is_among(users, pod.uid, group.name if group else "") or len(users) >= _MOST_CONSUMERS:
+                continue
+            user: Tree = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+            if group is not None and name in shared:
+                user = pod_groups.user_of(group.tree)
+            await self._write_status(claim, {**claim.status, "reservedFor": [*users, user]})
+
+    # --- claims ---------------------------------------------------------------------------------------------------
+
+    async def _sync_claim(self, key: _Key) -> None:
+        claim = self._claims.item(key.namespace, key.name)
+        if claim is None:
+            return
+        users: list[Tree] = claim.status.get("reservedFor") or []
+        kept = [user for user in users if await self._uses(claim.namespace, user)]
+        held = FINALIZER in (claim.metadata.get("finalizers") or ())
+        if len(kept) < len(users) or (claim.deleting and not kept and "allocation" in claim.status):
+            status = {field: value for field, value in claim.status.items() if field != "reservedFor"}
+            if kept:
+                status["reservedFor"] = kept
+            elif held:
+                status.pop("allocation", None)
+                status.pop("devices", None)
+            claim = Item(await self._write_status(claim, status))
+            if held and not kept:
+                claim = Item(await self._let_go(claim))
+        elif claim.deleting and held and not kept:
+            claim = Item(await self._let_go(claim))
+        if not kept and not claim.deleting:
+            await self._delete_if_done(claim)
+
+    async def _uses(self, namespace: str, user: Tree) -> bool:
+        """Whether a consumer may still use the claim; of others than pods and groups nobody knows, so they do."""
+        if self._groups is not None and pod_groups.is_group(user):
+            return await self._there(self._groups, POD_GROUPS, namespace, user) is not None
+        if user.get("apiGroup") or user["resource"] != "pods":
+            return True
+        pod = await self._there(self._pods, PODS, namespace, user)
+        return pod is not None and not (is_finished(pod) or (pod.deleting and not pod.spec.get("nodeName")))
+
+    async def _there(self, known: Cache[Any], resource: Resource, namespace: str, user: Tree) -> Item[Any] | None:
+        """What is meant, if it is there; whoever the cache does not know is asked for, unless known to be gone."""
+        found = known.item(namespace, user["name"])
+        if found is None or found.uid != user["uid"]:
+            if self._is_gone(user["uid"]):
+                return None
+            found = await self._live(resource, namespace, user["name"])
+        return found if found is not None and found.uid == user["uid"] else None
+
+    async def _live(self, resource: Resource, namespace: str, name: str) -> Item[Any] | None:
+        try:
+            return Item(await self._client.get(resource, name, namespace))
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def _delete_if_done(self, claim: Item[Any]) -> None:
+        """What was made for a pod goes when that is done or uses another, without waiting for the garbage collector."""
+        owner = claim.controller
+        if owner is None or owner["kind"] != "Pod" or owner["apiVersion"] != "v1":
+            return
+        for pod in self._pod_of_uid[owner["uid"]]:
+            if not is_finished(pod) and not await self._generator.is_spare(claim, pod):
+                return
+        if not self._pod_of_uid[owner["uid"]] and not self._is_gone(owner["uid"]):
+            live = await self._live(PODS, claim.namespace, owner["name"])
+            if live is not None and live.uid == owner["uid"] and not is_finished(live):
+                return
+        try:
+            revision = claim.metadata["resourceVersion"]  # nobody may have begun to use it
+            await self._client.delete(CLAIMS, claim.name, claim.namespace, uid=claim.uid, revision=revision)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def _let_go(self, claim: Item[Any]) -> Tree:
+        rest = [finalizer for finalizer in claim.metadata["finalizers"] if finalizer != FINALIZER]
+        metadata = {**claim.metadata, "finalizers": rest}
+        if not rest:
+            del metadata["finalizers"]
+        return await self._write({**claim.tree, "metadata": metadata})
+
+    async def _write_status(self, claim: Item[Any], status: Tree) -> Tree:
+        return await self._write({**claim.tree, "status": status}, "status")
+
+    async def _write(self, tree: Tree, subresource: str = "") -> Tree:
+        answer = await self._client.update(CLAIMS, tree, subresource=subresource)
+        self._claims.noted(answer)
+        return answer
+
+
+def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
+    """For the index of a group's pods, of those that have claims."""
+    if pod.spec.get("resourceClaims") and (name := pod_groups.group_of(pod.spec)):
+        yield pod.namespace, name
+
+
+def _templates_of(owner: Item[Any]) -> Iterator[tuple[str, str]]:
+    """For the index of who waits for a template: those whose status does not name a claim for it yet."""
+    entries = owner.spec.get("resourceClaims")
+    if not entries:
+        return
+    known = {status["name"] for status in owner.status.get("resourceClaimStatuses") or ()}
+    for entry in entries:
+        template = entry.get("resourceClaimTemplateName")
+        if template and entry["name"] not in known:
+            yield owner.namespace, template
+
+
+def _names_in(owner: Item[Any]) -> dict[str, str]:
+    """The claims that a status names, by the entries they are for."""
+    statuses = owner.status.get("resourceClaimStatuses") or ()
+    return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
+
+
+def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[str]:
+    """The claims that a pod or group uses, as far as they have names; of a pod with a ``group`` those of the group."""
+    known = _names_in(user)
+    for entry in user.spec.get("resourceClaims") or ():
+        name = entry.get("resourceClaimName") or known.get(entry["name"])
+        if name and (group is None or pod_groups.has_entry(group.tree, entry)):
+            yield name
+    extended = user.status.get("extendedResourceClaimStatus") if group is None else None
+    if extended:
+        yield extended["resourceClaimName"]
+
+
+def _looks(pod: Item[Any]) -> tuple[object, ...]:
+    """What of a pod matters to its claims."""
+    return (
+        pod.deleting,
+        pod.spec.get("nodeName"),
+        is_finished(pod),
+        pod.status.get("resourceClaimStatuses"),
+        pod.status.get("extendedResourceClaimStatus"),
+    )
+
+
+def _matters(claim: Item[Any]) -> tuple[object, ...]:
+    """What of a claim may call for work: nothing else that changes does."""
+    return claim.deleting, claim.status.get("reservedFor"), claim.controller

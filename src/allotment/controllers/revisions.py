@@ -1,0 +1,106 @@
+"""The pod templates that a StatefulSet or DaemonSet has had, kept as ControllerRevisions so that it can go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from allotment.cluster.client import Client
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context
+from allotment.cluster.resources import CONTROLLER_REVISIONS
+from allotment.controllers.adoption import Children
+from allotment.controllers.pods import owner_reference
+from allotment.controllers.template_hash import template_hash
+from allotment.model.trees import Tree
+
+#: What pods carry to say which revision they are of.
+HASH: Final = "controller-revision-hash"
+
+
+class Revisions:
+    """The revisions of a kind's objects."""
+
+    def __init__(self, context: Context, client: Client, label: str) -> None:
+        self._client = client
+        self._label = label
+        self._cache = context.caches.trees(CONTROLLER_REVISIONS)
+        self._children = Children(self._cache, client)
+
+    @property
+    def cache(self) -> Any:
+        """What programs must wait for."""
+        return self._cache
+
+    def of(self, owner: Item[Any]) -> list[Item[Any]]:
+        """All that are kept, oldest first."""
+        return sorted(self._children.known(owner.uid), key=lambda one: (one.tree["revision"], one.name))
+
+    async def newest(self, owner: Item[Any]) -> Item[Any]:
+        """The revision of the template as it is now; one that was there before gets the highest number again."""
+        data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
+        await self._children.of(owner)  # after an owner that was deleted alone, its revisions are there to adopt
+        known = self.of(owner)
+        number = known[-1].tree["revision"] + 1 if known else 1
+        same = next((one for one in reversed(known) if one.tree.get("data") == data), None)
+        if same is not None:
+            if same is not known[-1]:
+                return await self._write({**same.tree, "revision": number})
+            return same
+        collisions = owner.status.get("collisionCount") or 0
+        while True:
+            digest = template_hash(data, collisions)
+            tree = {
+                "kind": "ControllerRevision",
+                "apiVersion": CONTROLLER_REVISIONS.api_version,
+                "metadata": {
+                    "name": f"{owner.name}-{digest}",
+                    "namespace": owner.namespace,
+                    "labels": {**(owner.spec["template"].get("metadata") or {}).get("labels", {}), self._label: digest},
+                    "annotations": owner.metadata.get("annotations") or {},
+                    "ownerReferences": [owner_reference(owner.tree)],
+                },
+                "data": data,
+                "revision": number,
+            }
+            try:
+                made = await self._client.create(CONTROLLER_REVISIONS, tree, owner.namespace)
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+                there = await self._client.get(CONTROLLER_REVISIONS, f"{owner.name}-{digest}", owner.namespace)
+                if there.get("data") == data:
+                    return Item(there)
+                collisions += 1
+            else:
+                self._cache.noted(made)
+                return Item(made)
+
+    async def forget(self, owner: Item[Any], used: Iterable[str]) -> None:
+        """Delete the oldest beyond the limit, but none that is used."""
+        limit = owner.spec.get("revisionHistoryLimit")
+        names = set(used)
+        spare = [one for one in self.of(owner) if one.name not in names]
+        for one in spare[: max(len(spare) - (10 if limit is None else limit), 0)]:
+            try:
+                await self._client.delete(CONTROLLER_REVISIONS, one.name, one.namespace, uid=one.uid)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+            self._cache.noted_gone(one.tree)
+
+    async def _write(self, tree: Tree) -> Item[Any]:
+        answer = await self._client.update(CONTROLLER_REVISIONS, tree)
+        self._cache.noted(answer)
+        return Item(answer)
+
+    def digest_of(self, revision: Item[Any]) -> str:
+        """The hash in a revision's name."""
+        return revision.labels.get(self._label, "")
+
+
+def template_of(revision: Item[Any]) -> Tree:
+    """The pod template that a revision holds."""
+    template = revision.tree["data"]["spec"]["template"]
+    return {key: value for key, value in template.items() if key != "$patch"}

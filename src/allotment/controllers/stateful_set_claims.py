@@ -1,0 +1,125 @@
+"""The volume claims of a StatefulSet's pods: made before the pods, and gone with pods or set where that is wanted.
+
+A claim goes with whom it names as owner; the retention policy says whether that is the set, a pod that is wanted no
+longer, or nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from allotment.cluster.client import Client
+from allotment.cluster.errors import StatusError
+from allotment.cluster.item import Item
+from allotment.cluster.program import Context
+from allotment.cluster.recorder import Recorder
+from allotment.cluster.resources import VOLUME_CLAIMS
+from allotment.controllers.pods import owner_reference
+from allotment.model.trees import Tree
+
+_IGNORED: Final = (
+    "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, "
+    "the retention policy is ignored for this claim"
+)
+
+
+class SetClaims:
+    """Makes and owns the claims."""
+
+    def __init__(self, context: Context, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        self.cache = context.caches.trees(VOLUME_CLAIMS)
+
+    async def make(self, owner: Item[Any], pod: str) -> None:
+        """What a pod needs; fails where a claim is just being deleted."""
+        for template in claim_templates(owner):
+            name = f"{template['metadata']['name']}-{pod}"
+            known = self.cache.item(owner.namespace, name)
+            if known is not None:
+                if known.deleting:
+                    text = f"pvc {name} is being deleted"
+                    raise StatusError({"code": 409, "reason": "Conflict", "message": text})
+                continue
+            labels = owner.spec["selector"].get("matchLabels") or {}
+            metadata = {
+                **template["metadata"],
+                "name": name,
+                "namespace": owner.namespace,
+                "labels": {**(template["metadata"].get("labels") or {}), **labels},
+            }
+            tree = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": metadata, "spec": template["spec"]}
+            try:
+                self.cache.noted(await self._client.create(VOLUME_CLAIMS, tree, owner.namespace))
+            except StatusError as error:
+                if error.reason != "AlreadyExists":
+                    text = f"Create Claim {name} for Pod {pod} in StatefulSet {owner.name} failed error: {error}"
+                    self._recorder.event(owner.tree, "Warning", "FailedCreate", text)
+                    message = f"failed to create PVC {name}: {error}"
+                    raise StatusError({**error.status, "message": message}) from error
+            else:
+                text = f"Create Claim {name} Pod {pod} in StatefulSet {owner.name} success"
+                self._recorder.event(owner.tree, "Normal", "SuccessfulCreate", text)
+
+    def are_stale(self, owner: Item[Any], pod: str) -> bool:
+        """Whether a claim still goes with a pod that was there before, so that it must be gone first."""
+        if _policy(owner)[0] == "Retain":
+            return False
+        return any(_is_about(one, "Pod", pod) for claim in self._of(owner, pod) for one in _owners(claim))
+
+    async def keep(self, owner: Item[Any], pod: Item[Any], wanted: bool) -> None:
+        """Name as owners of a pod's claims whom the policy says; ``wanted``: the pod is one of the set's number."""
+        for claim in self._of(owner, pod.name):
+            owners = _owners(claim)
+            ours = [_is_about(one, "StatefulSet", owner.name) or _is_about(one, "Pod", pod.name) for one in owners]
+            if any(mine and one["uid"] not in (owner.uid, pod.uid) for one, mine in zip(owners, ours, strict=True)):
+                continue  # an object that was there before owns it, and it goes with that
+            others = [one for one, mine in zip(owners, ours, strict=True) if not mine]
+            new = others
+            if _policy(owner) != ("Retain", "Retain") and any(one.get("controller") for one in others):
+                self._recorder.event(owner.tree, "Warning", "ConflictingController", _IGNORED.format(claim.name))
+            else:
+                new = [*others, *_wanted_owners(owner, pod, wanted)]
+            if _said(new) != _said(owners):
+                tree = {**claim.tree, "metadata": {**claim.metadata, "ownerReferences": new}}
+                self.cache.noted(await self._client.update(VOLUME_CLAIMS, tree))
+
+    def _of(self, owner: Item[Any], pod: str) -> Iterator[Item[Any]]:
+        for template in claim_templates(owner):
+            claim = self.cache.item(owner.namespace, f"{template['metadata']['name']}-{pod}")
+            if claim is not None:
+                yield claim
+
+
+def claim_templates(owner: Item[Any]) -> Sequence[Tree]:
+    """What the claims of each pod are made from."""
+    return owner.spec.get("volumeClaimTemplates") or ()
+
+
+def _policy(owner: Item[Any]) -> tuple[str, str]:
+    """What happens to the claims of pods that are wanted no longer, and to all when the set is deleted."""
+    policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    return policy.get("whenScaled", "Retain"), policy.get("whenDeleted", "Retain")
+
+
+def _wanted_owners(owner: Item[Any], pod: Item[Any], wanted: bool) -> list[Tree]:
+    scaled, deleted = _policy(owner)
+    if scaled == "Delete" and not wanted:
+        return [owner_reference({"kind": "Pod", "apiVersion": "v1", **pod.tree})]
+    if deleted == "Delete":
+        return [owner_reference({"kind": "StatefulSet", "apiVersion": "apps/v1", **owner.tree})]
+    return []
+
+
+def _owners(claim: Item[Any]) -> list[Tree]:
+    return claim.metadata.get("ownerReferences") or []
+
+
+def _is_about(reference: Tree, kind: str, name: str) -> bool:
+    version = "v1" if kind == "Pod" else "apps/v1"
+    return (reference["apiVersion"], reference["kind"], reference["name"]) == (version, kind, name)
+
+
+def _said(references: Sequence[Tree]) -> list[tuple[str, bool]]:
+    return [(one["uid"], bool(one.get("controller"))) for one in references]

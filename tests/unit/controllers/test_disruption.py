@@ -1,0 +1,77 @@
+"""Budgets tell how many pods may be disturbed now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.cluster.resources import DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from allotment.controllers.disruption import disruption
+from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.controllers.world import World, pod, world
+
+
+def budget(**spec: Any) -> Tree:
+    return {"metadata": {"name": "b", "generation": 1}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
+
+
+def told(here: World) -> tuple[int, int, int, int]:
+    status = here.get(DISRUPTION_BUDGETS, "b").get("status") or {}
+    fields = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
+    found = [status.get(field, -1) for field in fields]
+    return found[0], found[1], found[2], found[3]
+
+
+def pods(here: World, count: int, owner: Tree | None = None, ready: int | None = None) -> None:
+    references = []
+    if owner is not None:
+        metadata = owner["metadata"]
+        references = [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": metadata["name"], "uid": metadata["uid"],
+             "controller": True}
+        ]  # fmt: skip
+    for number in range(count):
+        is_ready = ready is None or number < ready
+        here.put(
+            PODS, pod(f"p{number}", node="n", ready=is_ready, labels={"app": "web"}, ownerReferences=references)
+        )  # fmt: skip
+
+
+def test_min_available_counts_pods() -> None:
+    async def story() -> None:
+        async with world(disruption) as here:
+            pods(here, 3)
+            here.put(DISRUPTION_BUDGETS, budget(minAvailable=2))
+            await here.until(lambda: told(here) == (3, 2, 3, 1))
+            here.change(PODS, "p0", status={"phase": "Running"})
+            await here.until(lambda: told(here) == (3, 2, 2, 0))
+            [condition] = here.get(DISRUPTION_BUDGETS, "b")["status"]["conditions"]
+            assert (condition["status"], condition["reason"]) == ("False", "InsufficientPods")
+
+    idle.run(story())
+
+
+def test_max_unavailable_counts_what_controllers_want() -> None:
+    async def story() -> None:
+        async with world(disruption) as here:
+            owner = here.put(REPLICA_SETS, {"metadata": {"name": "web"}, "spec": {"replicas": 10}})
+            pods(here, 8, owner)
+            here.put(DISRUPTION_BUDGETS, budget(maxUnavailable="30%"))
+            await here.until(lambda: told(here) == (10, 7, 8, 1))
+
+    idle.run(story())
+
+
+def test_a_pod_whose_eviction_was_granted_is_no_longer_counted() -> None:
+    async def story() -> None:
+        async with world(disruption) as here:
+            pods(here, 3)
+            here.put(DISRUPTION_BUDGETS, budget(minAvailable=1))
+            await here.until(lambda: told(here) == (3, 1, 3, 2))
+            status = here.get(DISRUPTION_BUDGETS, "b")["status"]
+            since = status["conditions"][0]["lastTransitionTime"]
+            here.change(DISRUPTION_BUDGETS, "b", status={**status, "disruptedPods": {"p0": since, "gone": since}})
+            await here.until(lambda: told(here) == (3, 1, 2, 1))
+            assert list(here.get(DISRUPTION_BUDGETS, "b")["status"]["disruptedPods"]) == ["p0"]
+
+    idle.run(story())

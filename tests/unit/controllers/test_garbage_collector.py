@@ -1,0 +1,153 @@
+"""What is owned goes with its owners, in each of the three ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.cluster.client import Propagation, Resource
+from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, PODS, REPLICA_SETS, SECRETS
+from allotment.controllers.garbage_collector import garbage
+from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.controllers.world import NAMESPACE, World, world
+
+
+def owned(name: str, *owners: Tree, blocks: bool = True, **metadata: Any) -> Tree:
+    references = [
+        {
+            "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"], **({"blockOwnerDeletion": True} if blocks else {}),
+        }
+        for owner in owners
+    ]  # fmt: skip
+    return {"metadata": {"name": name, "ownerReferences": references, **metadata}}
+
+
+async def delete(here: World, resource: Resource, name: str, propagation: Propagation = "Background") -> None:
+    await here.client.delete(resource, name, NAMESPACE, propagation=propagation)
+
+
+def test_dependents_follow_their_owner_down_the_whole_tree() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            top = here.put(CONFIG_MAPS, {"metadata": {"name": "top"}})
+            middle = here.put(REPLICA_SETS, owned("middle", top))
+            here.put(PODS, owned("leaf", middle))
+            here.put(PODS, {"metadata": {"name": "other"}})
+            await here.settled()
+            await delete(here, CONFIG_MAPS, "top")
+            await here.until(lambda: here.names(PODS) == ["other"] and not here.all(REPLICA_SETS))
+
+    idle.run(story())
+
+
+def test_an_object_with_another_owner_stays_and_forgets_the_one_that_went() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            first, second = (here.put(CONFIG_MAPS, {"metadata": {"name": name}}) for name in ("first", "second"))
+            here.put(PODS, owned("p", first, second))
+            await here.settled()
+            await delete(here, CONFIG_MAPS, "first")
+            await here.until(lambda: len(here.get(PODS, "p")["metadata"]["ownerReferences"]) == 1)
+            assert here.get(PODS, "p")["metadata"]["ownerReferences"][0]["name"] == "second"
+
+    idle.run(story())
+
+
+def test_an_owner_that_was_never_there_or_has_another_uid_counts_as_gone() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            owner = here.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
+            stranger = {**owner, "metadata": {**owner["metadata"], "uid": "someone else"}}
+            here.put(PODS, owned("a", stranger))
+            here.put(PODS, owned("b", owner))
+            await here.until(lambda: here.names(PODS) == ["b"])
+
+    idle.run(story())
+
+
+def test_an_owner_of_an_unknown_kind_is_left_alone() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
+            here.put(PODS, owned("a", owner))
+            await here.settled()
+            assert here.names(PODS) == ["a"]
+
+    idle.run(story())
+
+
+def test_in_the_foreground_the_owner_goes_last() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            owner = here.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
+            here.put(PODS, owned("held", owner, finalizers=["example.com/wait"]))
+            here.put(PODS, owned("free", owner))
+            here.put(PODS, owned("does-not-block", owner, blocks=False, finalizers=["example.com/wait"]))
+            await here.settled()
+            await delete(here, REPLICA_SETS, "owner", "Foreground")
+            await here.until(lambda: here.names(PODS) == ["does-not-block", "held"])
+            await here.settled()
+            assert here.names(REPLICA_SETS) == ["owner"]
+            held = here.get(PODS, "held")
+            await here.client.update(PODS, {**held, "metadata": {**held["metadata"], "finalizers": []}})
+            await here.until(lambda: not here.all(REPLICA_SETS))
+
+    idle.run(story())
+
+
+def test_orphans_stay_without_their_owner() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            owner = here.put(REPLICA_SETS, {"metadata": {"name": "owner"}})
+            here.put(PODS, owned("p", owner))
+            await here.settled()
+            await delete(here, REPLICA_SETS, "owner", "Orphan")
+            await here.until(lambda: not here.all(REPLICA_SETS))
+            await here.settled()
+            assert "ownerReferences" not in here.get(PODS, "p")["metadata"]
+
+    idle.run(story())
+
+
+def things_stored_in(stored: str) -> Tree:
+    return {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": name, "served": True, "storage": name == stored} for name in ("v1", "v2")],
+        },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }  # fmt: skip
+
+
+def test_kinds_that_users_define_are_collected_in_a_new_version_too() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            here.put(CUSTOM_KINDS, things_stored_in("v1"))
+            await here.settled()
+            here.put(CUSTOM_KINDS, things_stored_in("v2"))
+            await here.settled()
+            gone = {"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"name": "t", "uid": "gone"}}
+            here.put(SECRETS, owned("s", gone))
+            await here.until(lambda: not here.all(SECRETS))
+
+    idle.run(story())
+
+
+def test_kinds_that_users_define_are_collected_too() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            things = Resource("example.com", "v1", "things", "Thing", True)
+            here.put(CUSTOM_KINDS, things_stored_in("v1"))
+            owner = here.put(things, {"metadata": {"name": "t"}})
+            here.put(SECRETS, owned("s", owner))
+            below = here.put(CONFIG_MAPS, {"metadata": {"name": "above"}})
+            here.put(things, owned("below", below))
+            await here.settled()
+            assert here.names(SECRETS) == ["s"]
+            await delete(here, things, "t")
+            await delete(here, CONFIG_MAPS, "above")
+            await here.until(lambda: not here.all(SECRETS) and not here.all(things))
+
+    idle.run(story())

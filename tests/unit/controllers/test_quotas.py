@@ -1,0 +1,52 @@
+"""Quotas tell what is used: objects by number, pods by their requests, claims by their devices."""
+
+from __future__ import annotations
+
+from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, RESOURCE_QUOTAS
+from allotment.controllers.quotas import quotas
+from allotment.model.trees import Tree
+from tests.unit.cluster import idle
+from tests.unit.controllers.world import World, pod, world
+
+
+def used(here: World) -> dict[str, str]:
+    found: dict[str, str] = (here.get(RESOURCE_QUOTAS, "q").get("status") or {}).get("used", {})
+    return found
+
+
+def quota(**hard: str) -> Tree:
+    return {"metadata": {"name": "q"}, "spec": {"hard": {key.replace("__", "/"): text for key, text in hard.items()}}}
+
+
+def test_the_status_follows_what_is_there() -> None:
+    async def story() -> None:
+        async with world(quotas) as here:
+            here.put(RESOURCE_QUOTAS, quota(pods="5", cpu="4", count__configmaps="3", secrets="1"))
+            await here.until(lambda: used(here) == {"pods": "0", "cpu": "0", "count/configmaps": "0", "secrets": "0"})
+            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}
+            for name in ("a", "b", "ended"):
+                here.put(PODS, pod(name, spec={"containers": [container]}))
+            here.put(CONFIG_MAPS, {"metadata": {"name": "m"}})
+            here.change(PODS, "ended", status={"phase": "Succeeded"})
+            here.client.put(PODS, {"metadata": {"name": "elsewhere", "namespace": "other"}, "spec": {}})
+            await here.until(lambda: (used(here)["pods"], used(here)["cpu"]) == ("2", "1"))
+            assert used(here)["count/configmaps"] == "1"
+            here.remove(PODS, "a")
+            await here.until(lambda: used(here)["cpu"] == "500m")
+
+    idle.run(story())
+
+
+def test_claims_count_by_number_and_by_devices() -> None:
+    async def story() -> None:
+        async with world(quotas) as here:
+            device_key = "gpu.example.com.deviceclass.resource.k8s.io/devices"
+            hard = {"count/resourceclaims.resource.k8s.io": "4", device_key: "8"}
+            here.put(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+            exactly = {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 3}
+            request = {"name": "g", "exactly": exactly}
+            here.put(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+            await here.until(lambda: used(here).get(device_key) == "3")
+            assert used(here)["count/resourceclaims.resource.k8s.io"] == "1"
+
+    idle.run(story())
