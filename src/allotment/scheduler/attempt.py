@@ -23,9 +23,9 @@ from allotment.node_fit.filters.resources import room
 from allotment.node_fit.filters.topology_spread import spread, spread_scores
 from allotment.node_fit.node_table import Table, Tables, places_in
 from allotment.node_fit.nodes import Machine, Machines
-from allotment.scheduler import extended, readiness
-from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler import device_readiness, extended_resources
+from allotment.scheduler.claim_ledger import KnownClaim, Ledger
+from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
 from allotment.tools.explain.extended_resources import served
 
@@ -167,7 +167,7 @@ class Attempts:
             among &= ~(1 << place)
         lost: dict[str, int] = {}
         for claim in allocated:
-            broken = claim.uid in unusable or bool(readiness.of(claim.tree).failure)
+            broken = claim.uid in unusable or bool(device_readiness.of(claim.tree).failure)
             lost[claim.uid] = among & ~(0 if broken else self._usable(claim, among))
         elsewhere = 0
         for places in lost.values():
@@ -266,11 +266,11 @@ class Attempts:
         """Kubernetes asks for devices first and only then whether other claims of the pod can be used there."""
         claims = tuple(claim.value for claim in pending)
         if by_devices:
-            groups = extended.groups(
+            groups = extended_resources.groups(
                 pod.tree, by_devices, among, self.machines, self.allocator.inventory.classes, self.features
             )
         else:
-            groups = [extended.Group(among, None)]
+            groups = [extended_resources.Group(among, None)]
         good = 0
         tried: list[tuple[int, DeviceTable]] = []
         for group in groups:

@@ -9,7 +9,7 @@ from allotment.model.pod_groups import not_owners_text
 from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import resident_of
 from allotment.node_fit.pod_requirements import Demand
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.claim_ledger import KnownClaim, Ledger
 
 #: The most users that a claim can have.
 MOST_USERS = 256

@@ -26,30 +26,30 @@ from allotment.model.meta import ObjectKey
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Attempts
-from allotment.scheduler.beside.guards import Guards
-from allotment.scheduler.beside.rivals import Rivals
-from allotment.scheduler.beside.settling import Settling
-from allotment.scheduler.beside.watching import Watching
-from allotment.scheduler.beside.yielding import Yielding
 from allotment.scheduler.binding.binder import Binder
-from allotment.scheduler.binding.carrying import Carrying
-from allotment.scheduler.binding.claims import Claims
-from allotment.scheduler.binding.readying import Readying
-from allotment.scheduler.deciding import Deciding
-from allotment.scheduler.following import Following
-from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.happenings import OF_SURROUNDINGS, Happening
-from allotment.scheduler.holding import Held
-from allotment.scheduler.ledger import Ledger
-from allotment.scheduler.news import News
+from allotment.scheduler.binding.binding_conditions import Readying
+from allotment.scheduler.binding.claim_writer import Claims
+from allotment.scheduler.binding.cycle import Carrying
+from allotment.scheduler.claim_ledger import Ledger
+from allotment.scheduler.cluster_events import OF_SURROUNDINGS, Happening
+from allotment.scheduler.cluster_state import Surroundings
+from allotment.scheduler.coexistence.contested_claims import Guards
+from allotment.scheduler.coexistence.eviction import Yielding
+from allotment.scheduler.coexistence.monitor import Watching
+from allotment.scheduler.coexistence.other_schedulers import Rivals
+from allotment.scheduler.coexistence.stabilization import Settling
+from allotment.scheduler.gated_pods import Held
+from allotment.scheduler.idle_bindings import Resting
+from allotment.scheduler.pending_events import News
+from allotment.scheduler.pending_pods import Waiting
+from allotment.scheduler.pod_claim_watch import Following
+from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import WaitingPod
-from allotment.scheduler.preempting.sending import Sender
+from allotment.scheduler.preemption.eviction import Sender
 from allotment.scheduler.queue import Queue
-from allotment.scheduler.resting import Resting
-from allotment.scheduler.surroundings import Surroundings
-from allotment.scheduler.telling.teller import Teller
+from allotment.scheduler.reporting.reporter import Teller
+from allotment.scheduler.scheduling_cycle import Deciding
 from allotment.scheduler.under_way import UnderWay
-from allotment.scheduler.waiting import Waiting
 
 _log = logging.getLogger(__name__)
 

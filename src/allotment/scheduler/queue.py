@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
-from allotment.scheduler.happenings import Happening
+from allotment.scheduler.cluster_events import Happening
 from allotment.scheduler.pods import WaitingPod
 
 #: Seconds after the first error of an attempt, and at most.

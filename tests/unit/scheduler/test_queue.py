@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.node_fit.pod_requirements import Demands
-from allotment.scheduler.happenings import Happening, helped_by
+from allotment.scheduler.cluster_events import Happening, helped_by
 from allotment.scheduler.pods import WaitingPod
 from allotment.scheduler.queue import Queue
 from tests.unit.scheduler.machines import tree_of

@@ -20,15 +20,15 @@ from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group
 from allotment.model.resource import AllocationResult, ResourceClaim
-from allotment.scheduler import extended
+from allotment.scheduler import extended_resources
 from allotment.scheduler.attempt import Chosen
-from allotment.scheduler.beside.guards import Guards
-from allotment.scheduler.beside.settling import Settling
-from allotment.scheduler.binding.claims import Claims
-from allotment.scheduler.binding.failures import PRE_BIND, Contested, NotBound
-from allotment.scheduler.binding.readying import Readying
-from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import KnownClaim, Ledger
+from allotment.scheduler.binding.binding_conditions import Readying
+from allotment.scheduler.binding.claim_writer import Claims
+from allotment.scheduler.binding.errors import PRE_BIND, Contested, NotBound
+from allotment.scheduler.claim_ledger import KnownClaim, Ledger
+from allotment.scheduler.coexistence.contested_claims import Guards
+from allotment.scheduler.coexistence.stabilization import Settling
+from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import WaitingPod
 
 
@@ -144,7 +144,7 @@ class Binder:
     ) -> tuple[ObjectKey, str]:
         """The claim for extended resources: made, allocated, and named in the pod's status."""
         try:
-            made = await self._claims.create(extended.claim_tree(pod.tree, claim), pod.key.namespace)
+            made = await self._claims.create(extended_resources.claim_tree(pod.tree, claim), pod.key.namespace)
         except StatusError as error:
             raise NotBound(f"{PRE_BIND}create claim for extended resources {pod.key}: {error}") from error
         self._ledger.settle(_placeholder(pod))
@@ -153,7 +153,7 @@ class Binder:
             revision = await self._claims.write(made, pod, planned)
             status = {
                 "extendedResourceClaimStatus": {
-                    "requestMappings": extended.mappings(pod.tree, claim), "resourceClaimName": made.key.name,
+                    "requestMappings": extended_resources.mappings(pod.tree, claim), "resourceClaimName": made.key.name,
                 }
             }  # fmt: skip
             patch = {"metadata": {"uid": pod.uid}, "status": status}

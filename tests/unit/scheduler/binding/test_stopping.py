@@ -7,7 +7,7 @@ import asyncio
 from allotment.cluster.resources import CLAIMS
 from allotment.cluster.stopping import Stopping
 from tests.unit.cluster import idle
-from tests.unit.scheduler.beside.test_beside import theirs_waits
+from tests.unit.scheduler.coexistence.test_beside import theirs_waits
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world
 
 CLUSTER = (node("a"), gpus("a", 1), device_class(), claim("one"), pod("p", "one"))

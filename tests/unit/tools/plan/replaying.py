@@ -19,8 +19,8 @@ from allotment.model.trees import Tree, to_tree
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Attempts, Chosen
-from allotment.scheduler.grouping import Grouping
-from allotment.scheduler.ledger import Ledger
+from allotment.scheduler.claim_ledger import Ledger
+from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import WaitingPod, claims_of
 from allotment.tools.plan.pending_pods.demand import Waiting, demand_of
 from allotment.tools.plan.report import Plan, PlannedMachine

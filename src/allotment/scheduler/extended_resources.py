@@ -1,0 +1,108 @@
+"""Extended resources that DeviceClasses serve (KEP-5004): the claim that the scheduler makes for a pod without any.
+
+A node whose own kubelet has the resource serves it itself. So what must be claimed depends on the node, and nodes are
+asked in groups: those that lack the same of the pod's resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from allotment.engine.refusal import Diagnosis
+from allotment.model.core import Pod
+from allotment.model.features import Features
+from allotment.model.generated_claims import name_prefix
+from allotment.model.resource import DeviceClass, ResourceClaim
+from allotment.model.trees import Tree, to_tree, to_value
+from allotment.node_fit.node_table import places_in
+from allotment.node_fit.nodes import Machines
+from allotment.node_fit.pod_requirements import Demand
+from allotment.scheduler.claim_ledger import EXTENDED
+from allotment.tools.explain.extended_requests import is_extended, uses_of
+from allotment.tools.explain.extended_resources import extended_claim, provided_by_none, served
+
+_SUFFIX: Final = "extended-resources"
+
+
+class Group(NamedTuple):
+    """Nodes on which the same resources must come from devices, and the claim for those; None if there are none."""
+
+    among: int
+    claim: ResourceClaim | None
+
+
+def unserved(
+    classes: Mapping[str, DeviceClass], demand: Demand, machines: Machines, features: Features
+) -> Diagnosis | None:
+    """Why nobody can ever serve one of the pod's extended resources; None if somebody could."""
+    by_devices = served(classes, demand, features)
+    for name in demand.extended:
+        if is_extended(name) and name not in by_devices and not any(m.allocatable.get(name) for m in machines):
+            return provided_by_none(name, classes, features)
+    return None
+
+
+def groups(
+    pod: Tree, by_devices: frozenset[str], among: int, machines: Machines, classes: Mapping[str, DeviceClass],
+    features: Features,
+) -> list[Group]:  # fmt: skip
+    """Nodes by what must be claimed there."""
+    lacking: dict[frozenset[str], int] = {}
+    for place in places_in(among):
+        machine = machines.at(place)
+        if machine is not None:
+            lack = frozenset(name for name in by_devices if machine.allocatable.get(name, 0) <= 0)
+            lacking[lack] = lacking.get(lack, 0) | 1 << place
+    value = to_value(_readable(pod), Pod)
+    found: list[Group] = []
+    for lack, places in lacking.items():
+        plugins = frozenset(
+            name for c in (*value.spec.init_containers, *value.spec.containers)
+            for name in (*c.resources.requests, *c.resources.limits) if name not in lack
+        )  # fmt: skip
+        claim = extended_claim(value, classes, features, plugins) if lack else None
+        if not isinstance(claim, Diagnosis):
+            found.append(Group(places, claim))
+    return found
+
+
+def claim_tree(pod: Tree, claim: ResourceClaim) -> Tree:
+    """The claim as it is created; the API server completes its name."""
+    metadata = pod["metadata"]
+    owner = {
+        "apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True,
+    }  # fmt: skip
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "generateName": name_prefix(metadata["name"], _SUFFIX),
+            "namespace": metadata.get("namespace", ""),
+            "annotations": {EXTENDED: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": to_tree(claim.spec),
+    }
+
+
+def mappings(pod: Tree, claim: ResourceClaim) -> list[Tree]:
+    """Which request of the claim serves which container's resource (``extendedResourceClaimStatus``)."""
+    uses = uses_of(to_value(_readable(pod), Pod), [request.name for request in claim.spec.devices.requests])
+    return [{"containerName": one.container, "resourceName": one.resource, "requestName": one.request} for one in uses]
+
+
+def _readable(pod: Tree) -> Tree:
+    """The parts that matter, without the nulls that Kubernetes prints."""
+    metadata, spec = pod["metadata"], pod["spec"]
+
+    def containers(name: str) -> list[Tree]:
+        return [
+            {k: c[k] for k in ("name", "resources", "restartPolicy") if c.get(k) is not None}
+            for c in spec.get(name) or ()
+        ]
+
+    return {
+        "metadata": {"name": metadata["name"], "namespace": metadata.get("namespace", ""), "uid": metadata["uid"]},
+        "spec": {"initContainers": containers("initContainers"), "containers": containers("containers")},
+    }

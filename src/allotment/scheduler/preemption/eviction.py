@@ -1,0 +1,64 @@
+"""Sends pods away so that one of higher priority finds room: says why, then deletes them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from allotment.cluster.cache import Cache
+from allotment.cluster.client import Client
+from allotment.cluster.clock import Clock
+from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.recorder import Recorder
+from allotment.cluster.resources import PODS
+from allotment.model.meta import ObjectKey
+from allotment.node_fit.assigned_pod import Resident
+from allotment.scheduler.pods import WaitingPod
+from allotment.scheduler.reporting.reporter import Teller
+
+_log = logging.getLogger(__name__)
+
+
+class Sender:
+    """Carries out what `preemption` has chosen."""
+
+    def __init__(
+        self, client: Client, teller: Teller, clock: Clock, recorder: Recorder, pods: Cache[Any], name: str
+    ) -> None:
+        self._client = client
+        self._teller = teller
+        self._clock = clock
+        self._recorder = recorder
+        self._pods = pods
+        self._name = name
+
+    async def send_away(self, victim: Resident, pod: WaitingPod, node: str) -> bool:
+        """Mark a pod as preempted by another one, and delete it; False if the server does not want it."""
+        item = self._pods.item(victim.namespace, victim.name)
+        if item is None or item.uid != victim.uid or item.deleting:
+            return True
+        now = self._clock.now()
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            "lastProbeTime": None,
+            "lastTransitionTime": now,
+        }
+        key = ObjectKey(victim.namespace, victim.name)
+        await self._teller.patch(key, victim.uid, {"conditions": [condition]})
+        try:
+            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                _log.warning("pod %s could not be preempted: %s", key, error)
+                return False
+            return True
+        except Unreachable as error:
+            _log.info("pod %s could not be preempted: %s", key, error)
+            return False
+        self._recorder.event(
+            item.tree, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}", "Preempting"
+        )
+        return True

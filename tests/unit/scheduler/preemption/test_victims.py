@@ -1,0 +1,79 @@
+"""Whom to send away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.model.trees import Tree
+from allotment.node_fit.filters import judge
+from allotment.node_fit.nodes import Machine, Machines
+from allotment.scheduler.preemption.victims import Preemption, choose
+from allotment.scheduler.reporting.fit_error import NO_VICTIMS, NOT_HELPFUL
+from tests.unit.scheduler.machines import machines_of, resident
+
+
+def _seat(machines: Machines, node: str, name: str, cpu: str, **more: Any) -> None:
+    machines.seat(resident(name, requests={"cpu": cpu}, **more), node)
+
+
+def _choose(machines: Machines, cpu: str, priority: int = 100, budgets: tuple[Tree, ...] = ()) -> Preemption:
+    pod = resident("high", requests={"cpu": cpu}, priority=priority)
+
+    def refuses(machine: Machine) -> Any:
+        return judge(pod.demand, machine)
+
+    refusals = {m.place: r for m in machines if (r := refuses(m)) is not None}
+    return choose(pod, refusals, machines, budgets, refuses)
+
+
+def _names(found: Preemption) -> tuple[str, list[str]]:
+    assert found.victims is not None
+    return found.victims.node, [pod.name for pod in found.victims.pods]
+
+
+def test_no_more_go_than_must_and_the_important_stay() -> None:
+    machines = machines_of("a")
+    for name, cpu, priority in (("small", "2", 1), ("big", "4", 2), ("dear", "2", 50)):
+        _seat(machines, "a", name, cpu, priority=priority)
+    assert _names(_choose(machines, "2")) == ("a", ["small"])
+    assert _names(_choose(machines, "4")) == ("a", ["big"])
+    (machine,) = machines
+    assert sorted(machine.pods) == ["big", "dear", "small"]
+
+
+def test_the_node_with_the_cheaper_pods_is_taken() -> None:
+    machines = machines_of("a", "b")
+    _seat(machines, "a", "precious", "8", priority=90)
+    _seat(machines, "b", "cheap", "8", priority=1)
+    assert _names(_choose(machines, "4")) == ("b", ["cheap"])
+
+
+def test_of_equal_costs_those_go_who_began_last() -> None:
+    machines = machines_of("a", "b", "c")
+    for node, began in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-03T00:00:00Z"), ("c", "2026-01-02T00:00:00Z")):
+        machines.seat(resident(f"on-{node}", requests={"cpu": "8"}, priority=5)._replace(started=began), node)
+    assert _names(_choose(machines, "4")) == ("b", ["on-b"])
+
+
+def test_budgets_are_spared_where_possible() -> None:
+    machines = machines_of("a", "b")
+    _seat(machines, "a", "guarded", "8", priority=1, labels={"app": "db"})
+    _seat(machines, "b", "free", "8", priority=50)
+    budget = {
+        "metadata": {"name": "db", "namespace": "ns"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    assert _names(_choose(machines, "4", budgets=(budget,))) == ("b", ["free"])
+    assert _names(_choose(machines, "4")) == ("a", ["guarded"])
+
+
+def test_reasons_are_counted_as_kubernetes_does() -> None:
+    machines = machines_of("a", "b", "c")
+    _seat(machines, "a", "equal", "8", priority=100)
+    _seat(machines, "b", "low", "1", priority=1)
+    _seat(machines, "b", "equal-2", "7", priority=100)
+    machines.put({"metadata": {"name": "c"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}})
+    found = _choose(machines, "4")
+    assert found.victims is None
+    assert found.reasons == {NO_VICTIMS: 1, "Insufficient cpu": 1, NOT_HELPFUL: 1}

@@ -1,0 +1,118 @@
+"""What is booked, while writes are under way and the cluster says its word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allotment.engine.cluster.inventory import Inventory
+from allotment.model.contested_claims import LABEL
+from allotment.model.meta import ObjectKey
+from allotment.model.resource import AllocationResult
+from allotment.model.trees import Tree, to_value
+from allotment.scheduler.claim_ledger import Ledger
+from tests.unit.scheduler.world import FEATURES, claim
+
+
+def _allocation(device: str) -> Tree:
+    return {"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": device}]}}
+
+
+def _claim(name: str, device: str = "", *users: str, **more: Any) -> Tree:
+    status: Tree = {"allocation": _allocation(device)} if device else {}
+    if users:
+        status["reservedFor"] = [{"resource": "pods", "name": u, "uid": u} for u in users]
+    return claim(name, status=status, **more)[1]
+
+
+def _key(name: str) -> ObjectKey:
+    return ObjectKey("ns", name)
+
+
+def _held(ledger: Ledger, inventory: Inventory) -> dict[str, list[str]]:
+    return {d.device: [k.name for k in keys] for d, keys in inventory.usage.exclusive.items()}
+
+
+def _ledger() -> tuple[Ledger, Inventory]:
+    inventory = Inventory(FEATURES)
+    return Ledger(inventory), inventory
+
+
+def test_plan_holds_until_the_cluster_has_it_and_after() -> None:
+    ledger, inventory = _ledger()
+    ledger.put(_claim("c"))
+    ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
+    assert _held(ledger, inventory) == {"x": ["c"]}
+    assert ledger.put(_claim("c", finalizers=["f"])) == "same"
+    assert _held(ledger, inventory) == {"x": ["c"]}
+    ledger.put(_claim("c", "x", "pod"))
+    ledger.settle(_key("c"))
+    assert _held(ledger, inventory) == {"x": ["c"]}
+    assert ledger.put(_claim("c")) == "freed"
+    assert _held(ledger, inventory) == {}
+
+
+def test_plan_that_is_off_gives_back() -> None:
+    ledger, inventory = _ledger()
+    ledger.put(_claim("c"))
+    ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
+    ledger.settle(_key("c"))
+    assert _held(ledger, inventory) == {}
+
+
+def test_what_somebody_else_wrote_replaces_the_plan() -> None:
+    ledger, inventory = _ledger()
+    ledger.put(_claim("c"))
+    ledger.plan(_key("c"), "pod", to_value(_allocation("x"), AllocationResult))
+    assert ledger.put(_claim("c", "y", "other")) == "freed"
+    ledger.settle(_key("c"))
+    assert _held(ledger, inventory) == {"y": ["c"]}
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["plan", "settle", "write", "clear", "remove"]), st.integers(0, 2), st.integers(0, 2)),
+    max_size=25,
+)
+
+
+@given(_STEPS)
+def test_in_the_end_exactly_what_the_cluster_says_is_booked(steps: list[tuple[str, int, int]]) -> None:
+    ledger, inventory = _ledger()
+    there: dict[str, str] = {}
+    for what, which, device in steps:
+        name = f"c{which}"
+        match what:
+            case "plan" if there.get(name) == "" and _key(name) not in ledger.in_flight:
+                ledger.plan(_key(name), "pod", to_value(_allocation(f"d{device}"), AllocationResult))
+            case "settle":
+                ledger.settle(_key(name))
+            case "write":
+                there[name] = f"d{device}"
+                ledger.put(_claim(name, f"d{device}"))
+            case "clear":
+                there[name] = ""
+                ledger.put(_claim(name))
+            case "remove":
+                there.pop(name, None)
+                ledger.remove(_key(name))
+    for name in ("c0", "c1", "c2"):
+        ledger.settle(_key(name))
+    wanted: dict[str, list[str]] = {}
+    for name, held in sorted(there.items()):
+        if held:
+            wanted.setdefault(held, []).append(name)
+    assert {d: sorted(names) for d, names in _held(ledger, inventory).items()} == wanted
+
+
+def test_claims_that_only_guard_are_known_and_hold_nothing() -> None:
+    ledger, inventory = _ledger()
+    ledger.put(_claim("c", "x", labels={LABEL: "true"}))
+    assert (list(ledger.guards), ledger.known[_key("c")].allocation) == ([_key("c")], None)
+    assert _held(ledger, inventory) == {}
+    ledger.put(_claim("c", "x"))
+    assert (list(ledger.guards), _held(ledger, inventory)) == ([], {"x": ["c"]})
+    ledger.put(_claim("c", "x", labels={LABEL: "true"}))
+    ledger.remove(_key("c"))
+    assert not ledger.guards
