@@ -28,7 +28,7 @@ from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.node.kubelet import Kubelets
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from bench import real_kube
 from tests.acting import condition
 

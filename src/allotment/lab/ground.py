@@ -15,7 +15,7 @@ from allotment.drivers.vendors import DRIVERS_OF
 from allotment.fleet import FleetError, parse_fleet
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.runtimes.runtime import Runtime
 
 

@@ -49,7 +49,7 @@ from allotment.lab.state import replace_file
 from allotment.lab.trusting import Trusting
 from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 
 #: Answers under way at the end may take so long.
 _GRACE_SECONDS = 2.0

@@ -1,6 +1,6 @@
 """The agent: one process's part in the life of all nodes that it serves.
 
-It follows pods, nodes and claims, has a :class:`~allotment.node.pod.PodRun` for each pod of its nodes, and keeps what
+It follows pods, nodes and claims, has a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and keeps what
 belongs to a node rather than to a pod: prepared claims, health, the lease, the slices of drivers that are gone. Only
 callbacks and one task per pod: a node without pods costs nothing but its sign of life.
 """
@@ -27,14 +27,14 @@ from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
-from allotment.node.drivers import Drivers
-from allotment.node.health import DeviceHealths
+from allotment.node.device_health import DeviceHealths
+from allotment.node.driver_lifecycle import Drivers
 from allotment.node.leases import Leases
-from allotment.node.machine import Machine
-from allotment.node.place import Place, address_of
+from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
-from allotment.node.pod import PodRun
+from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.simulated import Simulated
+from allotment.node.sandbox_builder import Place, address_of
 from allotment.node.seeing import Seeing
 
 #: How often claims of pods that vanished are looked for.

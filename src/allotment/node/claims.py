@@ -21,9 +21,9 @@ from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint
 from allotment.node.checkpoint import ClaimRecord
+from allotment.node.keyed_lock import Turns
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
-from allotment.node.turns import Turns
 from allotment.plugin.messages import CallFailed, ClaimRef, Plugin, PreparedDevice
 
 #: Real seconds that a driver may take for a call: its work is real even where the lab's clock runs faster.

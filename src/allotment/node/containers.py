@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
-from allotment.node.journal import Journal
+from allotment.node.container_log import Journal
 from allotment.node.runtimes.runtime import NotStarted, Running, Runtime, Sandbox
 
 #: What a run ended with of which nobody can say how it ended: as if it had been killed (ContainerStatusUnknown).

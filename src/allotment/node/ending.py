@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.node.containers import Container
-from allotment.node.handlers import attempt
-from allotment.node.telling import Telling
+from allotment.node.events import Telling
+from allotment.node.probe_actions import attempt
 
 #: What every container is given, however little time its pod has left.
 _LEAST_SECONDS: Final = 2.0

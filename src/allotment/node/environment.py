@@ -12,7 +12,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS, SECRETS
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.node.devices import Seen
+from allotment.node.device_view import Seen
 from allotment.node.runtimes.runtime import NotStarted
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]*)\)")

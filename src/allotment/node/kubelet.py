@@ -12,12 +12,12 @@ from typing import Final
 
 from allotment.cluster.program import Context
 from allotment.model.trees import Tree
-from allotment.node import reach
+from allotment.node import kubelet_api
 from allotment.node.agent import Agent
 from allotment.node.claims import NodeClaims
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
-from allotment.node.pod import PodRun
+from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
 
 SIMULATED: Final = "allotment.dev/simulated"
@@ -66,30 +66,30 @@ class Kubelets:
         since: datetime | None, since_seconds: int | None,
     ) -> AsyncIterator[bytes]:  # fmt: skip
         """What a container printed. Raises StatusError while it has not run."""
-        found = reach.running(self._of(pod), pod, container)
-        return reach.logs(
+        found = kubelet_api.running(self._of(pod), pod, container)
+        return kubelet_api.logs(
             found, follow=follow, previous=previous, timestamps=timestamps, tail=tail, since=since,
             since_seconds=since_seconds,
         )  # fmt: skip
 
     async def exec(
         self, pod: Tree, container: str, command: Sequence[str], *, stdin: AsyncIterator[bytes] | None,
-        stdout: reach.Write, stderr: reach.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
+        stdout: kubelet_api.Write, stderr: kubelet_api.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
     ) -> int:  # fmt: skip
         """Run a command in a container; its exit code."""
-        found = reach.running(self._of(pod), pod, container)
-        return await reach.command(found, command, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
+        found = kubelet_api.running(self._of(pod), pod, container)
+        return await kubelet_api.command(found, command, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
     async def attach(
-        self, pod: Tree, container: str, *, stdin: AsyncIterator[bytes] | None, stdout: reach.Write,
-        stderr: reach.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
+        self, pod: Tree, container: str, *, stdin: AsyncIterator[bytes] | None, stdout: kubelet_api.Write,
+        stderr: kubelet_api.Write, tty: bool, sizes: AsyncIterator[tuple[int, int]],
     ) -> int:  # fmt: skip
         """Share what a container prints; its exit code when it ends."""
-        return await reach.attach(reach.running(self._of(pod), pod, container), stdout)
+        return await kubelet_api.attach(kubelet_api.running(self._of(pod), pod, container), stdout)
 
     async def port(self, pod: Tree, port: int) -> Connection:
         """Connect to a port. Raises OSError when nobody listens."""
-        return await reach.port(self._of(pod), pod, port)
+        return await kubelet_api.port(self._of(pod), pod, port)
 
     def _of(self, pod: Tree) -> PodRun | None:
         return self.find(pod["metadata"]["uid"])

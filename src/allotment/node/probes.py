@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from allotment.model.trees import Tree
 from allotment.node.containers import Container
-from allotment.node.handlers import attempt
+from allotment.node.probe_actions import attempt
 
 Kind = Literal["startup", "liveness", "readiness"]
 _KINDS: Final[tuple[Kind, ...]] = ("startup", "liveness", "readiness")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from allotment.cluster.cache import Cache
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, read_value
-from allotment.node.devices import Seen, devices_of
+from allotment.node.device_view import Seen, devices_of
 from allotment.node.pod_claims import requests_of
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from allotment.node.flow import Flow
-from allotment.node.script import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
+from allotment.node.shell_parser import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
 
 #: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
 NOT_FOUND: Final = 127

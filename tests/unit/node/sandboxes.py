@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.node.devices import Seen
+from allotment.node.device_view import Seen
 from allotment.node.runtimes.runtime import Sandbox
 
 _UNCHANGED: Final = ContainerEdits()

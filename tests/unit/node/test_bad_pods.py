@@ -14,8 +14,8 @@ from allotment.cdi.store import Memory
 from allotment.cluster.resources import NODES, PODS
 from allotment.node import agent
 from allotment.node.claims import NodeClaims
-from allotment.node.machine import Machine
-from allotment.node.pod import PodRun
+from allotment.node.node_config import Machine
+from allotment.node.pod_lifecycle import PodRun
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import refusal
 from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world

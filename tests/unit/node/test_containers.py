@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.node.containers import Container, Ended
-from allotment.node.devices import Seen
+from allotment.node.device_view import Seen
 from allotment.node.runtimes.runtime import Sandbox
 from allotment.node.runtimes.simulated import EXIT_CODE, RUN_SECONDS, Simulated
 from tests.unit.cluster import idle

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.clock import Clock
-from allotment.node.runtimes.demo import Demo
+from allotment.node.runtimes.demo_application import Demo
 from allotment.node.runtimes.simulated import Simulated
 from tests.unit.node.sandboxes import sandbox
 

@@ -11,10 +11,10 @@ import pytest
 
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, SLICES
-from allotment.node import checkpoint, drivers, leases
+from allotment.node import checkpoint, driver_lifecycle, leases
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.leases import NAMESPACE, Leases, period
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.plugin.server import served
 from allotment.plugin.sockets import socket_paths
@@ -75,8 +75,8 @@ def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed
 
 
 def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "GONE_SECONDS", 0.1)
-    monkeypatch.setattr(drivers, "_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(driver_lifecycle, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(driver_lifecycle, "_AGAIN_SECONDS", 0.1)
 
     async def whole() -> None:
         with tempfile.TemporaryDirectory(prefix="al-") as text:

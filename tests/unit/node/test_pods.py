@@ -9,7 +9,7 @@ from typing import Any
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted
 from allotment.plugin.messages import Prepared, PreparedDevice

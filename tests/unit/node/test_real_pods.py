@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from allotment.cluster.resources import CONFIG_MAPS
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.process import ProcessRuntime
 from tests.unit.node.world import NAMESPACE, World, world

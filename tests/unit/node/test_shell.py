@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.clock import Clock
-from allotment.node.devices import Seen
-from allotment.node.programs import Inside, execute
-from allotment.node.script import Unreadable, parse
+from allotment.node.device_view import Seen
 from allotment.node.shell import Streams
+from allotment.node.shell_commands import Inside, execute
+from allotment.node.shell_parser import Unreadable, parse
 
 A100 = Seen("gpu.nvidia.com", "node-1", "gpu-0", "NVIDIA A100-SXM4-40GB", "GPU-11", 40 * 2**30, "", "")
 SLICE = A100._replace(name="gpu-0-mig-1", uuid="MIG-22", profile="1g.5gb", parent="GPU-11")

@@ -15,7 +15,7 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice

@@ -25,11 +25,11 @@ from typing import Final
 
 from allotment.cdi.oci import NotInjectable
 from allotment.model.trees import Tree
-from allotment.node.runtimes import bundle
-from allotment.node.runtimes.child import Child, Order
+from allotment.node.runtimes import oci_bundle
+from allotment.node.runtimes.child_process import Child, Order
 from allotment.node.runtimes.images import Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
-from allotment.node.runtimes.streams import StreamConnection
+from allotment.node.runtimes.tcp_connection import StreamConnection
 
 _PROGRAMS: Final = ("crun", "runc")
 _HYBRID: Final = Path("/sys/fs/cgroup/unified")
@@ -77,7 +77,7 @@ class OciRuntime:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{sandbox.spec['name']}-", dir=self._folder))
         try:
             variables = image.variables(sandbox.spec)
-            config = bundle.configuration(sandbox, words, variables, Path(image.rootfs), folder.name)
+            config = oci_bundle.configuration(sandbox, words, variables, Path(image.rootfs), folder.name)
             (folder / "config.json").write_text(json.dumps(config))
             running = OciRunning(self, sandbox, config, folder)
             await running.begin(output)

@@ -41,10 +41,10 @@ from typing import Final
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
 from allotment.node.runtimes import account
-from allotment.node.runtimes.child import Child, Order
+from allotment.node.runtimes.child_process import Child, Order
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
-from allotment.node.runtimes.streams import StreamConnection
+from allotment.node.runtimes.tcp_connection import StreamConnection
 
 _HERE: Final = "127.0.0.1"
 _PREFIX: Final = "container-"

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
-from allotment.node.devices import Seen
+from allotment.node.device_view import Seen
 
 Write = Callable[[bytes], Awaitable[None]]
 

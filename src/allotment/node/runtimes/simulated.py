@@ -15,11 +15,11 @@ from typing import Final
 
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
-from allotment.node.programs import Inside, execute
-from allotment.node.runtimes.demo import Demo, is_demo
-from allotment.node.runtimes.page import Page, saying
+from allotment.node.runtimes.demo_application import Demo, is_demo
 from allotment.node.runtimes.runtime import Sandbox, Write
+from allotment.node.runtimes.simulated_http import Page, saying
 from allotment.node.shell import MISUSED, NOT_FOUND, Streams, TooDeep, nothing, whole
+from allotment.node.shell_commands import Inside, execute
 
 RUN_SECONDS: Final = "allotment.dev/run-seconds"
 EXIT_CODE: Final = "allotment.dev/exit-code"

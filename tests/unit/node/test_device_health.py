@@ -8,7 +8,7 @@ import time
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
 from allotment.model.trees import Tree
-from allotment.node.machine import Machine
+from allotment.node.node_config import Machine
 from allotment.plugin.messages import DeviceHealth, Health
 from tests.unit.cluster import idle
 from tests.unit.node.world import DRIVER, NODE, FakeDriver, World, world

@@ -1,6 +1,6 @@
 import asyncio
 
-from allotment.node.runtimes.page import WAITING, Page, saying
+from allotment.node.runtimes.simulated_http import WAITING, Page, saying
 from tests.unit.cluster import idle
 
 _ASKED = b"GET / HTTP/1.1\r\n\r\n"

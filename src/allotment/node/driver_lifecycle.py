@@ -19,7 +19,7 @@ from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
 from allotment.model.resource import ResourceSlice
-from allotment.node.health import DeviceHealths
+from allotment.node.device_health import DeviceHealths
 from allotment.node.plugins import Plugins
 from allotment.plugin.messages import Plugin
 

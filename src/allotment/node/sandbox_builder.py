@@ -15,9 +15,9 @@ from allotment.cluster.recorder import Recorder
 from allotment.model.trees import Tree
 from allotment.node import volumes
 from allotment.node.claims import NodeClaims
-from allotment.node.devices import Seen, identified
+from allotment.node.device_health import DeviceHealths, allocated
+from allotment.node.device_view import Seen, identified
 from allotment.node.environment import environment_of, resolved
-from allotment.node.health import DeviceHealths, allocated
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
 
 

@@ -9,12 +9,12 @@ from typing import Final
 from allotment.model.trees import Tree
 from allotment.node.containers import Container, Ended, Waiting, stopped
 from allotment.node.ending import end
-from allotment.node.handlers import attempt
-from allotment.node.place import Place
+from allotment.node.events import Telling
+from allotment.node.probe_actions import attempt
 from allotment.node.probes import Probe, probes_of
 from allotment.node.restarts import crash_loop, restart_delay, start_delay
 from allotment.node.runtimes.runtime import NotStarted
-from allotment.node.telling import Telling
+from allotment.node.sandbox_builder import Place
 
 _USUAL_GRACE: Final = 30.0
 _FOR_EVER: Final = 1e9

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
-from allotment.node.devices import Seen
+from allotment.node.device_view import Seen
 from allotment.node.shell import Shell, Streams, whole
 
 MEBIBYTE: Final = 2**20

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from allotment.fractal.site import Site
-from allotment.node.runtimes.page import Answer
+from allotment.node.runtimes.simulated_http import Answer
 
 _IMAGE: Final = re.compile(r"(.*/)?gpu-demo-app([:@].*)?")
 

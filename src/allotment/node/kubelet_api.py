@@ -11,9 +11,9 @@ from datetime import datetime
 
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
+from allotment.node.container_log import Journal, Line
 from allotment.node.containers import Container
-from allotment.node.journal import Journal, Line
-from allotment.node.pod import PodRun
+from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
 
 Write = Callable[[bytes], Awaitable[None]]

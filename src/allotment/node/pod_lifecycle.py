@@ -17,13 +17,13 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
 from allotment.node import volumes
-from allotment.node.conditions import Outlook, ended_phase, phase_of, status_patch
+from allotment.node.container_lifecycle import Course
 from allotment.node.containers import Container, stopped
-from allotment.node.course import Course
-from allotment.node.place import Place
+from allotment.node.events import Telling
 from allotment.node.pod_claims import ClaimsError
+from allotment.node.pod_status import Outlook, ended_phase, phase_of, status_patch
 from allotment.node.runtimes.runtime import Sandbox
-from allotment.node.telling import Telling
+from allotment.node.sandbox_builder import Place
 
 #: What pulling an image and starting a container takes here.
 START_SECONDS: Final = 0.1

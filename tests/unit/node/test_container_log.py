@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from allotment.node.journal import Journal
+from allotment.node.container_log import Journal
 from tests.unit.cluster import idle
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
