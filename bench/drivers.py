@@ -89,7 +89,7 @@ async def _rounds(plugin: Plugin, refs: Sequence[ClaimRef]) -> tuple[list[float]
 async def _preparing() -> None:
     async with running(Settings(tls=False)) as plane:
         with tempfile.TemporaryDirectory(prefix="al-", dir=os.environ.get("ALLOTMENT_BENCH_DISK")) as folder:
-            from allotment.cluster.remote.http import HttpClient
+            from allotment.cluster.remote.http_client import HttpClient
             from allotment.cluster.remote.kubeconfig import Target
 
             place = Path(folder)

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab import certificates
 from allotment.model.trees import Tree

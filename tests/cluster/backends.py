@@ -14,9 +14,9 @@ from allotment.apiserver.http_messages import Peer, Request, Response
 from allotment.apiserver.local_client import LocalClient
 from allotment.cluster.client import Client, Event, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.versions import Api
+from allotment.cluster.remote.version_negotiation import Api
 from allotment.cluster.resources import NAMESPACES
 from allotment.lab.plane import ADMINISTRATOR, Plane, running
 from allotment.lab.settings import RELEASE, Settings

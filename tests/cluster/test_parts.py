@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from allotment.cluster.asking import snapshot
-from allotment.cluster.asking.discovery import discover
 from allotment.cluster.clock import Clock
-from allotment.cluster.election import LeaderElection, LeaseLost, Terms
+from allotment.cluster.inspection import snapshot
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.leader_election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.versions import Negotiated
+from allotment.cluster.remote.version_negotiation import Negotiated
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, EVENTS, LEASES, PODS
 from tests.cluster.backends import Backend, Here
 from tests.cluster.objects import claim, pod

@@ -10,8 +10,8 @@ import pytest
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
+from allotment.cluster.object_watch import states
 from allotment.cluster.resources import CONFIG_MAPS
-from allotment.cluster.states import states
 from allotment.model.trees import Tree
 from tests.cluster.backends import Backend, Here, watching
 from tests.cluster.objects import config_map

@@ -11,7 +11,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from bench.real_kube import ApiServer
 
 

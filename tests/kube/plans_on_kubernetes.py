@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import (
     CLAIMS,

@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 
 from allotment.annotator.program import NAME, Options, annotator
-from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,

@@ -13,7 +13,7 @@ from allotment.cluster.cache import Cache
 from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from allotment.model.trees import Tree
 from bench.real_kube import ApiServer, api_server

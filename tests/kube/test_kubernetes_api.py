@@ -18,7 +18,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet

@@ -13,12 +13,12 @@ from random import Random
 import pytest
 
 from allotment.cluster import program
-from allotment.cluster.asking.release import Wished, features_of
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.release import Wished, features_of
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.versions import Api, Negotiated, NotServed, Versions
+from allotment.cluster.remote.version_negotiation import Api, Negotiated, NotServed, Versions
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,

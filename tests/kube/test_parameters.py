@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.features import Features

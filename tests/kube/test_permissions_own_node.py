@@ -10,7 +10,7 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import SLICES
 from allotment.model.trees import Tree
 from allotment.tools.permissions.admission_policy import own_node_policy

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 import yaml
 
-from allotment.cluster.asking.discovery import discover
+from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.resources import CLAIM_TEMPLATES, NAMESPACES, PODS
 from allotment.model.trees import Tree
 from bench.real_kube import ApiServer

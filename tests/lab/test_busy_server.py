@@ -11,10 +11,10 @@ import pytest
 from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
-from allotment.cluster.queue import WorkQueue
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.lab.serving import Server
 from allotment.model.trees import Tree
 from tests.lab.stage import stage

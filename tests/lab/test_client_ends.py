@@ -9,7 +9,7 @@ from typing import Any
 
 from allotment import Lab
 from allotment.cluster.client import Resource
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target, target
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from tests.waiting import until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import SERVICE_ACCOUNTS
 from allotment.lab.lab import Lab

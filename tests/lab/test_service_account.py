@@ -21,7 +21,7 @@ FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 WHO: Final = """
 import asyncio, json
 from allotment.cluster.client import Resource
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DEVICE_CLASSES, NODES, PODS, REPLICA_SETS, SLICES
 from allotment.model.trees import Tree
 from bench import real_kube

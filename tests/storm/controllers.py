@@ -20,9 +20,9 @@ from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.resources import CLAIMS, PODS, SLICES
 from allotment.model.trees import Tree
 from bench import real_kube

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.model.contested_claims import LABEL
 from allotment.model.trees import Tree
 

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
-from allotment.cluster.objects import Objects, queue_order
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import COMBINED
 from allotment.cluster.resources import EVENTS, PODS
+from allotment.cluster.typed_objects import Objects, queue_order
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object

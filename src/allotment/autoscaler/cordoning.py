@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import COMING

@@ -27,10 +27,10 @@ from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
 from allotment.cluster.resources import PODS
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.features import Features

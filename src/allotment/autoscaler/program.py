@@ -28,9 +28,9 @@ from allotment.autoscaler.telling import Teller
 from allotment.autoscaler.tending import Tending
 from allotment.autoscaler.waiting import Waiting, wish_of
 from allotment.cluster.backoff import Backoff
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program
 from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, Unserved

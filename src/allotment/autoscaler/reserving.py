@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.trees import Tree
 from allotment.node_fit.nodes import RESERVED

@@ -24,10 +24,10 @@ from allotment.autoscaler.spending import remaining
 from allotment.autoscaler.supply import Coming, with_supply
 from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.waiting import Waiting, wish_of
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
-from allotment.cluster.objects import Values
+from allotment.cluster.typed_objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.cluster.recorder import Recorder
 from allotment.model.trees import Tree
 from allotment.tools.plan.reasons.wording import dollars

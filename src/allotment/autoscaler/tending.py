@@ -26,10 +26,10 @@ from allotment.autoscaler.shortages import Shortages
 from allotment.autoscaler.supply import Coming, coming
 from allotment.autoscaler.telling import Teller, described
 from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished, wish_of
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
 from allotment.fleet import FleetError
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from allotment.autoscaler.reserving import unreserved
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item, by_node
-from allotment.cluster.objects import OF_DEVICES
 from allotment.cluster.program import Context
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
@@ -27,6 +26,7 @@ from allotment.cluster.resources import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
+from allotment.cluster.typed_objects import OF_DEVICES
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.pod_groups import GATE

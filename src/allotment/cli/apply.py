@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from allotment.cli.live.connection import announce, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster import refused
-from allotment.cluster.asking.discovery import Discovery, Served, discover
+from allotment.cluster import error_location
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery, Served, discover
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 #: A definition is established at once or not at all; a server of its own may take its time.
 _KIND_SECONDS = 5.0
@@ -57,7 +57,7 @@ class _Apply:
                 sys.stdout.write(f"{done}{' (server dry run)' if self._dry else ''}\n")
             except StatusError as error:
                 failed = True
-                place = refused.place_of(document, error)
+                place = error_location.place_of(document, error)
                 advice = (f"  {line}" for line in place.advice)
                 sys.stderr.write("\n".join((refusal(error, f"{place.position}: "), *advice)) + "\n")
                 if error.code == 409 and _conflicts(error):

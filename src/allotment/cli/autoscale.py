@@ -25,7 +25,7 @@ from allotment.tools.plan.consolidation.disruption import Budget
 
 if TYPE_CHECKING:
     from allotment.cluster.program import Context
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
     from allotment.cluster.remote.kubeconfig import Target
     from allotment.components.settings import Settings
     from allotment.tools.plan.report import Plan
@@ -48,8 +48,8 @@ def run(arguments: Namespace) -> int:
 
 async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     from allotment.cli.live.programs import features_of
-    from allotment.cluster.election import LeaseLost
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.leader_election import LeaseLost
+    from allotment.cluster.remote.http_client import HttpClient
     from allotment.components.running import NoAnswer, run_component
     from allotment.components.table import autoscaler
 
@@ -93,7 +93,7 @@ async def _once(client: HttpClient, options: Options) -> int:
 
 def settings_of(arguments: Namespace) -> Settings:
     """How it runs: as ``allot run autoscaler`` does, but that nothing is served."""
-    from allotment.cluster.election import identity
+    from allotment.cluster.leader_election import identity
     from allotment.components.settings import Leading, Settings
 
     return Settings(leading=Leading(identity(), arguments.namespace) if arguments.elect else None)

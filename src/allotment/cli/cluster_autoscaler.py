@@ -75,7 +75,7 @@ async def _serve(
     from allotment.autoscaler.cluster_autoscaler.program import servers
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
     from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
 
     async with HttpClient(way, _NAME) as client:

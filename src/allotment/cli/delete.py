@@ -14,14 +14,14 @@ from allotment.cli.live.kinds import asked
 from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.live.states import until_gone
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster.asking.discovery import Discovery, Served, discover
 from allotment.cluster.client import Propagation
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery, Served, discover
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 _PROPAGATIONS: dict[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}

@@ -24,13 +24,13 @@ from allotment.cli.live.objects import shown
 from allotment.cli.live.state import devices_of
 from allotment.cli.shown.mistakes import Failure
 from allotment.cli.shown.screen import visible
-from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 #: Layouts that need nothing but the object.

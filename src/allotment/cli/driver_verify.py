@@ -22,7 +22,7 @@ from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, folded, open_screen
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
     from allotment.drivers.verify.check import Check, Row
     from allotment.drivers.verify.finding import Found
     from allotment.drivers.verify.life import Process
@@ -92,7 +92,7 @@ async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
 async def _verified(
     arguments: Namespace, client: HttpClient, process: Process | None, shown: _Table | _Nothing
 ) -> dict[str, Any]:
-    from allotment.cluster.asking.release import release_of
+    from allotment.cluster.inspection.release import release_of
     from allotment.drivers.verify.finding import NotFound
     from allotment.drivers.verify.folders import CdiFolders
     from allotment.drivers.verify.life import Ended

@@ -71,7 +71,7 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
         return read_inputs(arguments), ()
     from allotment.cli.live.state import live_inputs
-    from allotment.cluster.asking.snapshot import DEVICES
+    from allotment.cluster.inspection.snapshot import DEVICES
 
     return live_inputs(arguments, DEVICES)
 

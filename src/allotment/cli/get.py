@@ -14,13 +14,13 @@ from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, li
 from allotment.cli.shown.mistakes import Failure
 from allotment.cli.shown.screen import visible
 from allotment.cli.shown.tabs import Columns
-from allotment.cluster.asking.discovery import Served, discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Served, discover
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 def run(arguments: Namespace) -> int:

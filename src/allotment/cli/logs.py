@@ -11,13 +11,13 @@ from allotment.cli.live.kinds import kind_of
 from allotment.cli.live.owners import pods_of
 from allotment.cli.live.tables import path_of
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 #: Which container is meant in a pod of several.

@@ -13,7 +13,7 @@ from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
 from allotment.cli.planning.offered import offered
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import folded, open_screen, tell
-from allotment.cluster.asking.snapshot import DEVICES, PODS
+from allotment.cluster.inspection.snapshot import DEVICES, PODS
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS
 from allotment.exporter.definition import Metric

@@ -108,10 +108,10 @@ class _Found(NamedTuple):
 
 
 def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespace: str) -> int:
-    from allotment.cluster.asking import permitted
-    from allotment.cluster.asking.discovery import discover
     from allotment.cluster.errors import StatusError
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.inspection import permissions
+    from allotment.cluster.inspection.discovery import discover
+    from allotment.cluster.remote.http_client import HttpClient
 
     user = arguments.user
     if arguments.account:
@@ -121,9 +121,9 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
         discovery = await discover(client)
         found = []
         for part in parts:
-            needed = permitted.served(discovery, asks(part, namespace))
+            needed = permissions.served(discovery, asks(part, namespace))
             try:
-                lacking = await permitted.missing(client, needed, user)
+                lacking = await permissions.missing(client, needed, user)
             except StatusError as error:
                 if user and error.code == HTTPStatus.FORBIDDEN:
                     raise Mistake(
@@ -131,7 +131,7 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
                     ) from None
                 raise
             found.append(_Found(part.name, len(needed), lacking))
-        return user or await permitted.who(client), found
+        return user or await permissions.who(client), found
 
     name, found = on_cluster(arguments, asked)
     if arguments.output:

@@ -15,8 +15,8 @@ from allotment.cli.given.release import features, release
 from allotment.cli.live.connection import way_to
 from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cli.shown.mistakes import Mistake
-from allotment.cluster.asking.release import Wished
-from allotment.cluster.election import LeaseLost, Terms, identity
+from allotment.cluster.inspection.release import Wished
+from allotment.cluster.leader_election import LeaseLost, Terms, identity
 from allotment.components import logs, table
 from allotment.components.certificate import UnusableCertificate
 from allotment.components.component import Component

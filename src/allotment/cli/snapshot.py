@@ -19,9 +19,9 @@ from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import read
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import folded
-from allotment.cluster.asking.discovery import discover
-from allotment.cluster.asking.facts import facts_of, without
-from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.server_facts import facts_of, without
+from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import replace_file
 from allotment.model.meta import ObjectMeta
@@ -31,7 +31,7 @@ from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 _WIDTH = 80

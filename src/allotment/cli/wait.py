@@ -13,15 +13,15 @@ from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.jsonpath import BadTemplate, Template, text_of
 from allotment.cli.live.kinds import Asked, asked
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster.asking.discovery import discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.states import states
 from allotment.lab.waiting import condition, told
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 Test = Callable[[Tree | None], bool]
 

@@ -22,11 +22,11 @@ from random import Random
 from typing import Any, Generic, TypeVar, cast
 
 from allotment.cluster.backoff import Backoff
+from allotment.cluster.cached_item import Item, numbered
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.index import Index, KeysOf
-from allotment.cluster.item import Item, numbered
 from allotment.model.trees import Tree
 
 T = TypeVar("T")

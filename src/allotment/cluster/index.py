@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 
 T = TypeVar("T")
 

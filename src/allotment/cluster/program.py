@@ -19,10 +19,10 @@ from allotment.cluster.cache import Cache, Changed
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.observing import UNOBSERVED, Done, Observing
-from allotment.cluster.queue import WorkQueue
+from allotment.cluster.instrumentation import UNOBSERVED, Done, Observing
 from allotment.cluster.recorder import Events, Recorder
-from allotment.cluster.stopping import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Stopping
+from allotment.cluster.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from allotment.exporter.definition import Metric as Definition
 from allotment.exporter.definitions import BUILD_INFO, LEADER, QUEUE, REQUEST_SECONDS, REQUESTS, RESTARTS, WORK
 
 if TYPE_CHECKING:
-    from allotment.cluster.observing import Done, Observing
+    from allotment.cluster.instrumentation import Done, Observing
 
 #: Seconds: from a status that is written to a plan that is looked for.
 _WORK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

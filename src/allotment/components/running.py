@@ -21,19 +21,19 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from allotment import __version__
-from allotment.cluster.asking.release import features_of
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.collection import tended
-from allotment.cluster.election import LeaderElection
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.observing import Observing
+from allotment.cluster.gc_tuning import tended
+from allotment.cluster.inspection.release import features_of
+from allotment.cluster.instrumentation import Observing
+from allotment.cluster.leader_election import LeaderElection
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.versions import Negotiated, NotServed
-from allotment.cluster.stopping import Stopping
+from allotment.cluster.remote.version_negotiation import Negotiated, NotServed
+from allotment.cluster.shutdown import Stopping
 from allotment.components.component import Component
 from allotment.components.health import Health, Pulse
 from allotment.components.serving import serving

@@ -6,8 +6,8 @@ import ipaddress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from allotment.cluster.asking.release import Wished
-from allotment.cluster.election import USUAL, Terms
+from allotment.cluster.inspection.release import Wished
+from allotment.cluster.leader_election import USUAL, Terms
 
 
 class Address(NamedTuple):

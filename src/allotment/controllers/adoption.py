@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item, by_controller
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_controller
 from allotment.controllers.label_selectors import selects
 from allotment.controllers.pods import owner_reference
 from allotment.model.trees import Tree

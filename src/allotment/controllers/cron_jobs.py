@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import parse as parse_time
 from allotment.cluster.clock import stamp
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CRON_JOBS, JOBS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children
 from allotment.controllers.conditions import is_true
 from allotment.controllers.cron_schedules import Schedule, ScheduleError, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.trees import Tree, to_value

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.daemon_placement import Fit, bound_to, fit, node_of
 from allotment.controllers.pod_control import OwnPods

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item
 from allotment.controllers.conditions import Answer, Condition, condition_of, without_condition
 from allotment.model.trees import Tree
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, all_of
 from allotment.controllers.deployment_status import deadline, is_complete, status_of
 from allotment.controllers.pods import is_finished, owner_reference

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, PODS, SLICES, TAINT_RULES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
 from allotment.model import pod_groups
 from allotment.model.features import Features

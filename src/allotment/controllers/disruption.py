@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item, by_namespace
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item, by_namespace
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -18,6 +17,7 @@ from allotment.cluster.resources import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import with_condition
 from allotment.controllers.label_selectors import selects
 from allotment.controllers.pods import is_finished, is_ready

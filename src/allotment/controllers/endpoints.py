@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.label_selectors import has_all
 from allotment.controllers.pods import is_finished, is_ready, owner_reference
 from allotment.controllers.template_hash import template_hash

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN, defined
 from allotment.model.trees import Tree
 

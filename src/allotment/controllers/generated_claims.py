@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item, by_controller
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_controller
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
 from allotment.controllers.pods import owner_reference

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.controllers.job_failure_policy import Meaning
 from allotment.model.trees import Tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.model.trees import Tree
 
 

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import parse
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import JOBS, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.conditions import condition_of, is_true, with_condition
 from allotment.controllers.indexed_jobs import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries

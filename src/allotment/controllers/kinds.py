@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from allotment.cluster import resources as known
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item
 
 BUILT_IN: Final[tuple[Resource, ...]] = (
     known.PODS, known.SERVICES, known.ENDPOINTS, known.CONFIG_MAPS, known.SECRETS, known.SERVICE_ACCOUNTS,

@@ -9,12 +9,12 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CUSTOM_KINDS, EVENTS, NAMESPACES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import Answer, with_condition
 from allotment.controllers.kinds import BUILT_IN, defined
 from allotment.model.trees import Tree

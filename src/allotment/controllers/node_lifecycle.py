@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_node
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import LEASES, NODES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
 from allotment.controllers.daemon_placement import tolerates
 from allotment.controllers.pods import is_finished

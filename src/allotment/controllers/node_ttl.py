@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.model.trees import Tree
 
 ANNOTATION: Final = "node.alpha.kubernetes.io/ttl"

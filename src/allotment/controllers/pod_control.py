@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.trees import Tree

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_node
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import with_condition
 from allotment.controllers.pods import is_finished
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import POD_GROUPS, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.pods import is_finished
 from allotment.model.pod_groups import FINALIZER, group_of
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, POOL_STATUS_REQUESTS, SLICES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
 from allotment.model.trees import Tree
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item, by_namespace
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item, by_namespace
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN
 from allotment.model.quantity import Quantity
 from allotment.model.quota import looks_at, total, usage

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.conditions import condition_of, with_condition, without_condition
 from allotment.controllers.label_selectors import has_all

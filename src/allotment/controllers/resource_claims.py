@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache, Changed
+from allotment.cluster.cached_item import Item, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_uid
 from allotment.cluster.program import Context, Program, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.generated_claims import OF_GROUPS, OF_PODS, Generator
 from allotment.controllers.pods import is_finished
 from allotment.model import pod_groups

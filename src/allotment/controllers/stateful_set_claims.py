@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import VOLUME_CLAIMS

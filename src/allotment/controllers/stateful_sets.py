@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import PODS, STATEFUL_SETS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.controllers.revisions import HASH, Revisions, template_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.controllers.conditions import condition_of
 
 ANNOTATION: Final = "endpoints.kubernetes.io/last-change-trigger-time"

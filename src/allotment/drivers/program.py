@@ -16,15 +16,15 @@ from random import Random
 from typing import NamedTuple
 
 from allotment.cdi.store import Folder
-from allotment.cluster.asking.release import release_of
 from allotment.cluster.cache import Cache
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
-from allotment.cluster.observing import UNOBSERVED, Observing
+from allotment.cluster.inspection.release import release_of
+from allotment.cluster.instrumentation import UNOBSERVED, Observing
 from allotment.cluster.program import Context, Program
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.versions import Negotiated
+from allotment.cluster.remote.version_negotiation import Negotiated
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver, Simulating
 from allotment.drivers.host import FileStorage, Host, real_boot_id

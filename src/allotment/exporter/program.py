@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
-from allotment.cluster.item import Item
-from allotment.cluster.objects import OF_DEVICES, value_of
 from allotment.cluster.program import Context, Program
+from allotment.cluster.typed_objects import OF_DEVICES, value_of
 from allotment.exporter.bounds import MOST_SERIES
 from allotment.exporter.causes import Causes, examine
 from allotment.exporter.definition import Family, Sample

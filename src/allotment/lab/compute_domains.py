@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, kept_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES

@@ -11,10 +11,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, Program, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import NODES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.fleet import FleetError, parse_fleet
 from allotment.lab.fleet import HARDWARE, addresses, bring_classes, is_simulated, registered
 from allotment.model.trees import Tree

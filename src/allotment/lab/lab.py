@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from allotment.cluster.client import Client, Resource
+from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
-from allotment.cluster.refused import Place, place_of
-from allotment.cluster.states import states
+from allotment.cluster.object_watch import states
 from allotment.lab import kubeconfig, naming, waiting
 from allotment.lab.asking import ask
 from allotment.lab.plane import Plane, running

@@ -30,7 +30,7 @@ from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.apiserver.kinds.kind import Kind, User
 from allotment.apiserver.local_client import LocalClient, Pace
 from allotment.apiserver.storage.sqlite import SqliteStore
-from allotment.cluster import collection, program
+from allotment.cluster import gc_tuning, program
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -111,7 +111,7 @@ def _identity(name: str) -> tuple[str, str]:
 async def running(settings: Settings) -> AsyncIterator[Plane]:
     """A control plane for as long as the context lasts; inside, it answers and its fleet is published."""
     async with AsyncExitStack() as stack:
-        with collection.paused():
+        with gc_tuning.paused():
             plane = await _started(settings, stack)
         yield plane
 

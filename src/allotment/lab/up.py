@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
-from allotment.cluster import collection
+from allotment.cluster import gc_tuning
 from allotment.lab import kubeconfig
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
@@ -97,7 +97,7 @@ async def _serve(
             )  # fmt: skip
             place.register.write(status)
             ready(status)
-            tending = asyncio.create_task(collection.tended(), name="collection")
+            tending = asyncio.create_task(gc_tuning.tended(), name="collection")
             announced.callback(tending.cancel)
             if show is not None:
                 announced.enter_context(shown(plane.store, show))

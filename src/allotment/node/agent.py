@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from allotment.cdi.lookup import Devices
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIMS, NODES, PODS, SLICES
 from allotment.model import pod_groups

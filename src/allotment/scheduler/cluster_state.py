@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import Caches
-from allotment.cluster.item import Item
 from allotment.cluster.resources import DEVICE_CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import resident_of

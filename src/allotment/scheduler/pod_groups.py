@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import Caches
-from allotment.cluster.item import Item
 from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.model import pod_groups
 from allotment.model.features import Features

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.observing import Work
+from allotment.cluster.instrumentation import Work
 from allotment.engine.refusal import NO_NODES
 from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import is_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from allotment.annotator.program import Options, annotator
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NEW_EVENTS, PODS
 from tests.kube.permitted.ground import FEATURES, Account, Ground, there
 from tests.kube.permitted.playing import renewed, running, scraped, until

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from allotment.cluster.client import Resource
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, EVENTS, POD_GROUPS, PODS
 from allotment.controllers.resource_claims import resource_claims
 from allotment.model.resource import FINALIZER

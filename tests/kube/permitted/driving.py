@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.clock import Clock
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.driver import Driver
 from allotment.drivers.nvidia.simulated.compute import Compute

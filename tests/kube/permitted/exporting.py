@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.exporter.program import Options, exporter
 from tests.kube.permitted.ground import FEATURES, Account, Ground
 from tests.kube.permitted.playing import running, scraped, until

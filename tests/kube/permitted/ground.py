@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.cluster.asking import permitted
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.inspection import permissions
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CLAIMS, LEASES, PODS, SERVICE_ACCOUNTS, SLICES
 from allotment.fleet.cluster import cluster_of
@@ -115,7 +115,7 @@ class Ground:
         home = part._replace(everywhere=())
         some = [asked[-1] for asked in (asks(part._replace(at_home=())), asks(home)) if asked]
         async with self.client() as admin:
-            while await permitted.missing(admin, some, account.user):
+            while await permissions.missing(admin, some, account.user):
                 await asyncio.sleep(0.02)
 
     def asked_by(self, account: Account) -> list[Request]:

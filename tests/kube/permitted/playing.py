@@ -16,11 +16,11 @@ from allotment.cluster import program
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Resource
 from allotment.cluster.clock import Clock
-from allotment.cluster.election import LeaderElection, Terms
 from allotment.cluster.errors import StatusError
+from allotment.cluster.leader_election import LeaderElection, Terms
 from allotment.cluster.program import Context, Program
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import LEASES, PODS
 from allotment.components.access import Access

@@ -13,7 +13,7 @@ from allotment.autoscaler.program import autoscaler
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, CUSTOM_KINDS, NAMESPACES, NEW_EVENTS, NODES, PODS, SLICES
 from allotment.fleet.catalog import catalog, template_of
 from allotment.lab.fleet import registered

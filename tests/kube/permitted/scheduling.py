@@ -9,7 +9,7 @@ from typing import Any
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.trees import Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, EVENTS, PODS, TAINT_RULES
 from allotment.controllers.device_taints import device_taints
 from allotment.model.trees import Tree

@@ -18,7 +18,7 @@ from allotment.autoscaler.providers.simulated import simulated_cloud
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Event, Listing, PatchKind, Resource
 from allotment.cluster.clock import Clock
-from allotment.cluster.election import LeaderElection
+from allotment.cluster.leader_election import LeaderElection
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CONFIG_MAPS, NEW_EVENTS, NODES, PODS, SLICES

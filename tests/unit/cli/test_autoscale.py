@@ -12,7 +12,7 @@ from allotment.cli.main import _parsed, main
 from allotment.cli.planning.offered import offered
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.up import _settings
-from allotment.cluster.election import USUAL
+from allotment.cluster.leader_election import USUAL
 from allotment.fleet.catalog import catalog
 from allotment.model.features import Features
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.item import Item, by_node
 from allotment.cluster.resources import PODS
 from allotment.model.core import Pod
 from allotment.model.trees import Tree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.index import Index
-from allotment.cluster.item import Item
 
 
 def item(name: str, *labels: str, revision: int = 1) -> Item[Any]:

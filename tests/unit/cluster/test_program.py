@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, follow, run
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import PODS
+from allotment.cluster.work_queue import WorkQueue
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 

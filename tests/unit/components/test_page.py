@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cli.main import main
-from allotment.cluster.observing import Done, Observing
+from allotment.cluster.instrumentation import Done, Observing
 from allotment.components.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -18,12 +18,12 @@ from typing import ClassVar
 import pytest
 
 from allotment import Lab, __version__
-from allotment.cluster.election import LeaseLost, Terms
 from allotment.cluster.errors import StatusError
+from allotment.cluster.leader_election import LeaseLost, Terms
 from allotment.cluster.program import Context, Program
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.components.component import Component
 from allotment.components.endpoints import Unusable
 from allotment.components.running import NoAnswer, first_of, run_component

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from allotment.cluster.observing import Done, Observing
+from allotment.cluster.instrumentation import Done, Observing
 from allotment.components.traces import full, traced
 from tests.components.otlp import receiving
 

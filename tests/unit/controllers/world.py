@@ -11,9 +11,9 @@ from typing import Any
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.program import Context, Program, follow, run
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import EVENTS, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.model.trees import Tree
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient

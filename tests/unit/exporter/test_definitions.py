@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from allotment.cluster.observing import Done, Observing
+from allotment.cluster.instrumentation import Done, Observing
 from allotment.components.metrics import Metrics
 from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, METRICS

@@ -14,7 +14,7 @@ from allotment.cluster.client import Client, PatchKind, Resource
 from allotment.cluster.program import Context, Program, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NEW_EVENTS, NODES, PODS, SLICES
-from allotment.cluster.stopping import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Stopping
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.scheduler.program import Options, scheduler

@@ -100,7 +100,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         if fleet or snapshot:
             raise Mistake("--context: a cluster that runs, beside one of files", "give one of them")
         from allotment.cli.live.state import read_live
-        from allotment.cluster.asking.snapshot import DEVICES, PODS
+        from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
         live = read_live(asked, (*DEVICES, *PODS))
         must_know(live.values, *OF_DEVICES, "resourceclaimtemplates")

@@ -15,7 +15,7 @@ from allotment.cli.completing.line import Line
 
 if TYPE_CHECKING:
     from allotment.cluster.client import Resource
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
     from allotment.cluster.remote.kubeconfig import Target
 
 Work: TypeAlias = "Callable[[HttpClient, Target], Awaitable[list[Candidate]]]"
@@ -104,7 +104,7 @@ def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool 
 
     async def work(client: HttpClient, way: Target) -> list[Candidate]:
         from allotment.cli.live.kinds import kinds_of
-        from allotment.cluster.asking.discovery import discover
+        from allotment.cluster.inspection.discovery import discover
 
         discovery = await discover(client)
         namespace = line.last("namespace") if everywhere else _namespace(line, way)
@@ -123,7 +123,7 @@ def _kinds(line: Line, ending: str) -> list[Candidate]:
     before, comma, _ = line.word.rpartition(",")
 
     async def work(client: HttpClient, way: Target) -> list[Candidate]:
-        from allotment.cluster.asking.discovery import discover
+        from allotment.cluster.inspection.discovery import discover
 
         discovery = await discover(client)
         found: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _asked(line: Line, work: Work) -> list[Candidate]:
             found.extend(on_cluster(arguments, work))
 
     with suppress(ImportError):
-        import_module("allotment.cluster.remote.http")  # most of the work: the second is the cluster's
+        import_module("allotment.cluster.remote.http_client")  # most of the work: the second is the cluster's
     thread = Thread(target=ask, daemon=True)
     thread.start()
     thread.join(PATIENCE_SECONDS)

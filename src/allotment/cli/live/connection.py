@@ -28,7 +28,7 @@ from allotment.lab import needs
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def announce(arguments: Namespace, way: Target) -> None:
 @asynccontextmanager
 async def connected(way: Target) -> AsyncIterator[HttpClient]:
     """A client for as long as the context lasts."""
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
     async with HttpClient(way) as client:
         yield client

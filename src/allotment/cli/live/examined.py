@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.given.release import features_among
 from allotment.cli.live.connection import on_cluster
-from allotment.cluster.asking import permitted
-from allotment.cluster.asking.discovery import Discovery, discover
-from allotment.cluster.asking.facts import facts_of, without
-from allotment.cluster.asking.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection import permissions
+from allotment.cluster.inspection.discovery import Discovery, discover
+from allotment.cluster.inspection.server_facts import facts_of, without
+from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.server_facts import stand_in
@@ -23,7 +23,7 @@ from allotment.tools.permissions.access_reviews import Ask, asks
 from allotment.tools.permissions.components import PARTS
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 def examined_live(arguments: Namespace) -> tuple[Found, tuple[str, ...]]:
@@ -58,6 +58,6 @@ async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ask] | None, str]:
     try:
-        return await permitted.missing(client, permitted.served(discovery, asks(PARTS["reader"]))), ""
+        return await permissions.missing(client, permissions.served(discovery, asks(PARTS["reader"]))), ""
     except StatusError as error:
         return None, why(error)

@@ -23,10 +23,10 @@ from allotment.cli.live import bound
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.live.state import Live, live, seen_by, what_to_read
 from allotment.cli.shown.mistakes import Mistake
-from allotment.cluster.asking.discovery import discover
-from allotment.cluster.asking.snapshot import served
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.clock import Clock
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.snapshot import served
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
@@ -46,7 +46,7 @@ from allotment.tools.explain import Explanation
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 #: Explains what the inputs ask about; if the flag is set, only what the arguments name.
 Explain = Callable[[Inputs, bool], Explanation]

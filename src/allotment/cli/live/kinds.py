@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster.asking.discovery import Discovery, Served
+from allotment.cluster.inspection.discovery import Discovery, Served
 
 
 class Asked(NamedTuple):

@@ -11,7 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from allotment.cli.shown.mistakes import BadInput, Failure, Mistake
-from allotment.cluster.asking.discovery import Discovery, Served
+from allotment.cluster.inspection.discovery import Discovery, Served
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document, load_paths
 

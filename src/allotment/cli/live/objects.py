@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.cli.live.jsonpath import BadTemplate, Template
 from allotment.cli.shown.mistakes import Failure
-from allotment.cluster.asking.discovery import Served
+from allotment.cluster.inspection.discovery import Served
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 

@@ -6,13 +6,13 @@ from argparse import Namespace
 from random import Random
 
 from allotment.cli.given.release import features
-from allotment.cluster.asking.release import release_of
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
+from allotment.cluster.inspection.release import release_of
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
-from allotment.cluster.remote.http import HttpClient
-from allotment.cluster.remote.versions import Negotiated
+from allotment.cluster.remote.http_client import HttpClient
+from allotment.cluster.remote.version_negotiation import Negotiated
 from allotment.model.features import Features
 
 

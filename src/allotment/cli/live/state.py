@@ -12,10 +12,10 @@ from allotment.cli.given.inputs import ClusterState, Inputs, asked_about, judge,
 from allotment.cli.given.release import features_among
 from allotment.cli.live.connection import on_cluster, refusal
 from allotment.cli.shown.mistakes import BadInput, Failure
-from allotment.cluster.asking.discovery import Discovery, discover
-from allotment.cluster.asking.facts import facts_of, without
-from allotment.cluster.asking.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery, discover
+from allotment.cluster.inspection.server_facts import facts_of, without
+from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import Document, Loaded
@@ -28,7 +28,7 @@ from allotment.tools.free import NodeReport, free
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 _NO_CLAIMS = "the cluster serves no resource.k8s.io: there is no dynamic resource allocation (allot doctor --only D101)"

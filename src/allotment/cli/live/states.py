@@ -6,7 +6,7 @@ import asyncio
 
 from allotment.cli.given.durations import Deadline
 from allotment.cluster.client import Client, Resource
-from allotment.cluster.states import states
+from allotment.cluster.object_watch import states
 
 
 async def until_gone(client: Client, resource: Resource, place: str, name: str, deadline: Deadline) -> None:

@@ -13,7 +13,7 @@ from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 Query = list[tuple[str, str]]
 

@@ -55,7 +55,7 @@ def _cluster(arguments: Namespace, version: str) -> tuple[Features, Iterable[Obj
         if arguments.fleet or arguments.cluster:
             raise Mistake("--context: a cluster that runs, beside one of files", "give one of them")
         from allotment.cli.live.state import read_live
-        from allotment.cluster.asking.snapshot import DEVICES, PODS
+        from allotment.cluster.inspection.snapshot import DEVICES, PODS
 
         live = read_live(arguments, (*DEVICES, *PODS))
         must_know(live.values, *OF_DEVICES)

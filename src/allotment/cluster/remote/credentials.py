@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from allotment.cluster.errors import NoCredentials
+from allotment.cluster.remote.credential_plugins import Credential, credential
 from allotment.cluster.remote.kubeconfig import Plugin, Target
-from allotment.cluster.remote.plugins import Credential, credential
 
 _REREAD_SECONDS = 60.0
 

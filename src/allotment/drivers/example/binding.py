@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item
 from allotment.cluster.program import Context, Program, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIMS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.model.resource import DeviceRequestAllocationResult, ResourceClaim
 from allotment.model.trees import Tree
 

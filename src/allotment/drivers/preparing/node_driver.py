@@ -27,7 +27,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.observing import UNOBSERVED, Observing
+from allotment.cluster.instrumentation import UNOBSERVED, Observing
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
 from allotment.drivers.health import Board

@@ -15,15 +15,15 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
-from allotment.cluster.observing import UNOBSERVED, Observing
+from allotment.cluster.instrumentation import UNOBSERVED, Observing
 from allotment.cluster.program import follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import SLICES
+from allotment.cluster.work_queue import WorkQueue
 from allotment.drivers.driver import Offer
 from allotment.drivers.publishing.comparing import dropped, same, with_times
 from allotment.drivers.publishing.reconciling import matched, name_prefix, writing

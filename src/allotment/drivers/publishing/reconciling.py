@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec
 
 _INDEX = re.compile(r"([0-9a-f]{5,})-")

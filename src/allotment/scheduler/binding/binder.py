@@ -11,10 +11,10 @@ holds our devices. That goes for claims, too, that a scheduler before this one w
 
 from __future__ import annotations
 
+from allotment.cluster.cached_item import numbered
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import numbered
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import PODS
 from allotment.model.meta import ObjectKey

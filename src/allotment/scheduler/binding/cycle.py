@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
-from allotment.cluster.observing import Observing
-from allotment.cluster.stopping import Left
+from allotment.cluster.instrumentation import Observing
+from allotment.cluster.shutdown import Left
 from allotment.node_fit.nodes import Machines
 from allotment.node_fit.pod_requirements import Demands
 from allotment.scheduler.attempt import Chosen

@@ -11,11 +11,11 @@ import logging
 import time
 from typing import Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.item import Item
-from allotment.cluster.observing import Done, Observing
+from allotment.cluster.instrumentation import Done, Observing
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.model.trees import Tree

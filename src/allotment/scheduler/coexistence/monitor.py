@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree

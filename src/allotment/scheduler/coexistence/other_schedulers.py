@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item
 from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import KnownClaim
 

@@ -21,13 +21,13 @@ from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.cache import Cache
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
 from allotment.model.trees import Tree
-from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
+from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, talk
 from tests.waiting import until
 
 NODE = {"metadata": {"name": "n1"}}

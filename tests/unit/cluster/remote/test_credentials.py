@@ -15,14 +15,14 @@ import pytest
 
 from allotment.apiserver.http_messages import Answer, Request
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.remote import credentials, plugins
+from allotment.cluster.remote import credential_plugins, credentials
 from allotment.cluster.remote.credentials import Credentials
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
-from tests.unit.cluster.remote.test_http import Scripted, answer, refusal, talk
+from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, talk
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -117,13 +117,13 @@ def test_what_a_plugin_makes_must_be_of_use(tmp_path: Path, made: str, told: str
 def test_a_plugin_that_hangs_is_ended_with_all_that_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
 ) -> None:
-    monkeypatch.setattr(plugins, "_SECONDS", 0.5)
-    monkeypatch.setattr(plugins, "_END_SECONDS", 1000.0)  # its output is closed once nobody has it any more
+    monkeypatch.setattr(credential_plugins, "_SECONDS", 0.5)
+    monkeypatch.setattr(credential_plugins, "_END_SECONDS", 1000.0)  # its output is closed once nobody has it any more
 
     async def story() -> None:
         async with asyncio.timeout(200):
             with pytest.raises(Unreachable, match="did not end within"):
-                await plugins.credential(script(tmp_path, hangs), Target("https://c"))
+                await credential_plugins.credential(script(tmp_path, hangs), Target("https://c"))
 
     asyncio.run(story())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from allotment.cluster.resources import CLAIMS
-from allotment.cluster.stopping import Stopping
+from allotment.cluster.shutdown import Stopping
 from tests.unit.cluster import idle
 from tests.unit.scheduler.coexistence.test_beside import theirs_waits
 from tests.unit.scheduler.world import World, claim, device_class, gpus, node, pod, world

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.trees import Tree
 from allotment.scheduler.claim_ledger import KnownClaim

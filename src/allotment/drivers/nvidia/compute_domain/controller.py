@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
+from allotment.cluster.cached_item import Item, by_uid
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.item import Item, by_uid
 from allotment.cluster.program import Context, follow
-from allotment.cluster.queue import WorkQueue
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.drivers.nvidia.compute_domain.names import (
     COMPUTE_DOMAINS,
     DRIVER_NAMESPACE,

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, NamedTuple, Protocol
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item, by_uid
 from allotment.cluster.clock import Clock
-from allotment.cluster.item import Item, by_uid
 
 
 class Domain(NamedTuple):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded
+from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded
 from allotment.lab.serving import Server
 
 CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)

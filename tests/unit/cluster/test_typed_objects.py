@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster import objects
-from allotment.cluster.item import Item
-from allotment.cluster.objects import Values, value_of
+from allotment.cluster import typed_objects
+from allotment.cluster.cached_item import Item
+from allotment.cluster.typed_objects import Values, value_of
 from allotment.model import trees
 from allotment.model.core import Node, Pod
 from allotment.model.meta import Object
@@ -36,7 +36,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         told.append(tree["metadata"]["name"])
         return real(tree, type)
 
-    monkeypatch.setattr(objects, "read_value", noting)
+    monkeypatch.setattr(typed_objects, "read_value", noting)
     return told
 
 

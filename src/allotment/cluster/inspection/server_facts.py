@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.cluster.asking.discovery import Discovery
-from allotment.cluster.asking.gates import gates_of
-from allotment.cluster.asking.snapshot import why
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery
+from allotment.cluster.inspection.gates import gates_of
+from allotment.cluster.inspection.snapshot import why
 from allotment.model.features import GATES
 from allotment.tools.doctor.server_facts import ServerFacts
 
 if TYPE_CHECKING:
-    from allotment.cluster.remote.http import HttpClient
+    from allotment.cluster.remote.http_client import HttpClient
 
 
 async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> ServerFacts:

@@ -14,10 +14,10 @@ import pytest
 
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
 from allotment.cluster.client import Client, Event, Resource
-from allotment.cluster.collection import paused
 from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.gc_tuning import paused
 from allotment.cluster.remote.connection import LATER_SECONDS, Barred
-from allotment.cluster.remote.http import HttpClient
+from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.lab import certificates
 from allotment.lab.serving import Server, server_context
@@ -300,7 +300,7 @@ def test_only_an_api_server_can_say_that_something_is_not_there() -> None:
 
 
 def test_a_watch_whose_server_hangs_ends_so_that_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.cluster.remote.http._SILENT_SECONDS", 0.2)
+    monkeypatch.setattr("allotment.cluster.remote.http_client._SILENT_SECONDS", 0.2)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from allotment.cluster import collection
-from allotment.cluster.collection import Look, paused, tended
+from allotment.cluster import gc_tuning
+from allotment.cluster.gc_tuning import Look, paused, tended
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_the_old_have_their_turn_only_when_it_is_quiet() -> None:
 
 
 def test_cycles_go_when_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collection, "_EVERY", 0.01)
-    monkeypatch.setattr(collection, "_SOME", 1000)
-    monkeypatch.setattr(collection, "_QUIET", 1000.0)
+    monkeypatch.setattr(gc_tuning, "_EVERY", 0.01)
+    monkeypatch.setattr(gc_tuning, "_SOME", 1000)
+    monkeypatch.setattr(gc_tuning, "_QUIET", 1000.0)
 
     async def story() -> None:
         task = asyncio.create_task(tended())

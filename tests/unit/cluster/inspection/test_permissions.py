@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.asking.permitted import missing
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.permissions import missing
 from allotment.model.trees import Tree
 from allotment.tools.permissions.access_reviews import asks
 from allotment.tools.permissions.components import PARTS

@@ -10,8 +10,8 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
-from allotment.cluster.remote import versions
-from allotment.cluster.remote.versions import Negotiated, NotServed, Versions
+from allotment.cluster.remote import version_negotiation
+from allotment.cluster.remote.version_negotiation import Negotiated, NotServed, Versions
 from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
@@ -109,7 +109,7 @@ def test_a_cluster_without_devices_is_told_so(served: tuple[str, ...], found: st
 
 
 def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = Older("v1beta1")
@@ -128,7 +128,7 @@ def test_a_cluster_that_is_upgraded_is_understood_again(monkeypatch: pytest.Monk
 
 
 def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "_ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
 
     async def story() -> None:
         cluster = Older("v1beta1")

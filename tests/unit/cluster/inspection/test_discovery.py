@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from allotment.cluster.asking.discovery import Discovery, discover
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.model.trees import Tree
 
 

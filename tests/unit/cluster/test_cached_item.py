@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cluster.item import Item
+from allotment.cluster.cached_item import Item
 from allotment.model.core import Pod
 
 

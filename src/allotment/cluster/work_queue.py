@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.stopping import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Stopping
 
 K = TypeVar("K", bound=Hashable)
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from allotment.cluster.cache import Cache
+from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Resource
-from allotment.cluster.item import Item
 from allotment.cluster.resources import (
     CLAIM_TEMPLATES,
     CLAIMS,

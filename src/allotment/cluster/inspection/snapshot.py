@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery
 from allotment.model.trees import Tree
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from allotment.cluster.stopping import NEVER, Stopping
+from allotment.cluster.shutdown import NEVER, Stopping
 from tests.unit.cluster import idle
 
 

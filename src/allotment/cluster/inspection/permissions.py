@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from allotment.cluster.asking.discovery import Discovery
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import Discovery
 from allotment.model.trees import Tree
 from allotment.tools.permissions.access_reviews import Ask, attributes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from allotment.cluster.election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.errors import Unreachable
+from allotment.cluster.leader_election import LeaderElection, LeaseLost, Terms
 from allotment.cluster.resources import LEASES
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle

@@ -17,7 +17,7 @@ from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Res
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.connection import LATER_SECONDS, Barred, Connection, OnAnswer, Query, Question, status
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.cluster.remote.verbatim import PROTOBUF, as_stored, encoded, may_be_of_bytes
+from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded, may_be_of_bytes
 from allotment.model.trees import Tree
 
 _PAGE = 500  # as kubectl

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.cluster.queue import WorkQueue
-from allotment.cluster.stopping import Stopping
+from allotment.cluster.shutdown import Stopping
+from allotment.cluster.work_queue import WorkQueue
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 
