@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.components.table import SCHEDULER_NAME
+from allotment.components.registry import SCHEDULER_NAME
 from allotment.model.contested_claims import tree_is_set_aside
 from allotment.tools.permissions.components import lease_of
 from bench.real_kube import ApiServer

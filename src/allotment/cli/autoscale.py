@@ -50,8 +50,8 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
     from allotment.cli.live.programs import features_of
     from allotment.cluster.leader_election import LeaseLost
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.components.running import NoAnswer, run_component
-    from allotment.components.table import autoscaler
+    from allotment.components.lifecycle import NoAnswer, run_component
+    from allotment.components.registry import autoscaler
 
     async with HttpClient(way, NAME) as client:
         options = options_of(arguments, found, await features_of(arguments, client))

@@ -16,10 +16,10 @@ from allotment.cli.shown.screen import folded, open_screen, tell
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS
-from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, GROUPS
 from allotment.exporter.families import families
 from allotment.exporter.grafana import document
+from allotment.exporter.metric import Metric
 from allotment.fleet.catalog import InstanceType
 from allotment.model.serialization import to_json, to_yaml
 

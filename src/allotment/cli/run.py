@@ -17,10 +17,10 @@ from allotment.cli.parser import EXIT_BAD_INPUT
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cluster.inspection.release import Wished
 from allotment.cluster.leader_election import LeaseLost, Terms, identity
-from allotment.components import logs, table
+from allotment.components import logs, registry
 from allotment.components.certificate import UnusableCertificate
 from allotment.components.component import Component
-from allotment.components.endpoints import Unusable
+from allotment.components.http_server import Unusable
 from allotment.components.settings import Address, Leading, Serving, Settings, address
 from allotment.model.features import RELEASES
 
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
     component = _COMPONENTS[arguments.component](arguments)
     way = way_to(arguments)
     settings = _placed(settings, arguments, way)
-    from allotment.components.running import NoAnswer, run_component
+    from allotment.components.lifecycle import NoAnswer, run_component
 
     logs.set_up(settings.logs, verbose=settings.verbose)
     logs.take_over()
@@ -144,29 +144,29 @@ def _autoscaler(arguments: Namespace) -> Component:
     found = offered(arguments.catalog)
     options_of(arguments, found, features(RELEASES[-1], ()))  # mistakes are told before a cluster is asked
     found.catalog.complain()
-    return table.autoscaler(lambda known: options_of(arguments, found, known))
+    return registry.autoscaler(lambda known: options_of(arguments, found, known))
 
 
 def _exporter(arguments: Namespace) -> Component:
     from allotment.cli.metrics import catalog_of, most_series
 
     types = catalog_of(arguments.catalog)
-    return table.exporter(types, per_claim=arguments.per_claim, most_series=most_series(arguments))
+    return registry.exporter(types, per_claim=arguments.per_claim, most_series=most_series(arguments))
 
 
 def _driver(arguments: Namespace) -> Component:
     from allotment.cli.driver import driver_of
 
-    return table.driver(*driver_of(arguments))
+    return registry.driver(*driver_of(arguments))
 
 
 _COMPONENTS: Final[Mapping[str, Callable[[Namespace], Component]]] = {
-    "scheduler": lambda arguments: table.scheduler(
+    "scheduler": lambda arguments: registry.scheduler(
         arguments.scheduler_name, duration("--settle", arguments.settle) if arguments.settle else None
     ),
-    "claims": lambda _: table.claims(),
-    "taints": lambda _: table.taints(),
-    "annotator": lambda _: table.annotator(),
+    "claims": lambda _: registry.claims(),
+    "taints": lambda _: registry.taints(),
+    "annotator": lambda _: registry.annotator(),
     "autoscaler": _autoscaler,
     "driver": _driver,
     "exporter": _exporter,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from allotment.cluster.client import Resource
 from allotment.cluster.program import Program
-from allotment.exporter.definition import Family
+from allotment.exporter.metric import Family
 from allotment.model.features import Features
 
 

@@ -25,9 +25,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from allotment import __version__
-from allotment.exporter.definition import Distribution, Family
-from allotment.exporter.definition import Metric as Definition
 from allotment.exporter.definitions import BUILD_INFO, LEADER, QUEUE, REQUEST_SECONDS, REQUESTS, RESTARTS, WORK
+from allotment.exporter.metric import Distribution, Family
+from allotment.exporter.metric import Metric as Definition
 
 if TYPE_CHECKING:
     from allotment.cluster.instrumentation import Done, Observing

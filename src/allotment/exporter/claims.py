@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from allotment.exporter.causes import NO_POD, UNEXAMINED, claims_of
-from allotment.exporter.definition import Family, Sample
 from allotment.exporter.definitions import CLAIMS, OLDEST_PENDING, PENDING_CLAIMS, PENDING_PODS
+from allotment.exporter.metric import Family, Sample
 from allotment.exporter.state import State
 from allotment.model.contested_claims import is_set_aside
 from allotment.model.meta import ObjectKey

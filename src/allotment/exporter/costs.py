@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from allotment.exporter.definition import Family, Sample
 from allotment.exporter.definitions import CLAIM_COST, CLAIMS_COST, CLAIMS_PRICED, IDLE_COST, NODE_COST, NODES_PRICED
+from allotment.exporter.metric import Family, Sample
+from allotment.exporter.node_usage import Tally
 from allotment.exporter.prices import KNOWN, Prices
 from allotment.exporter.state import State
-from allotment.exporter.tally import Tally
 from allotment.model.meta import ObjectKey
 
 

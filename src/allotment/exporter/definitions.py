@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.exporter.definition import Metric
+from allotment.exporter.metric import Metric
 
 #: States of devices, as ``allot free`` has them, and one more: published in a pool that Kubernetes ignores.
 UNUSABLE: Final = "unusable"

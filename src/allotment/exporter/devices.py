@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from allotment.engine.cluster.pools import PoolStatus
-from allotment.exporter.definition import Family, Metric, Sample
 from allotment.exporter.definitions import (
     ALWAYS,
     CAPACITY,
@@ -26,9 +25,10 @@ from allotment.exporter.definitions import (
     TWICE,
     UNUSABLE,
 )  # fmt: skip
+from allotment.exporter.metric import Family, Metric, Sample
+from allotment.exporter.node_usage import Amount, Tally
 from allotment.exporter.pools import pools
 from allotment.exporter.state import State
-from allotment.exporter.tally import Amount, Tally
 from allotment.model.contested_claims import is_set_aside
 
 _NANO: Final = 1e9

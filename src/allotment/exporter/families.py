@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from allotment.exporter.bounds import MOST_SERIES, bounded
+from allotment.exporter.cardinality_limits import MOST_SERIES, bounded
 from allotment.exporter.causes import Causes, examine
 from allotment.exporter.claims import claims
+from allotment.exporter.cluster_usage import Tallies
 from allotment.exporter.costs import costs
-from allotment.exporter.definition import Family
 from allotment.exporter.devices import devices
 from allotment.exporter.latency import Latencies
+from allotment.exporter.metric import Family
 from allotment.exporter.prices import Prices
 from allotment.exporter.state import State
-from allotment.exporter.tallies import Tallies
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey

@@ -9,7 +9,7 @@ from allotment.engine.cluster.devices import Record
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.classes import class_of
-from allotment.exporter.parts import parts
+from allotment.exporter.device_shares import parts
 from allotment.model.contested_claims import is_set_aside
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import CounterSet, ResourceClaim

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Final
 
 from allotment.exporter.classes import class_of
-from allotment.exporter.definition import Distribution, Family
 from allotment.exporter.definitions import LATENCY
+from allotment.exporter.metric import Distribution, Family
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import ResourceClaim
 

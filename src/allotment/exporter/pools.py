@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import PoolStatus
-from allotment.exporter.bounds import label
+from allotment.exporter.cardinality_limits import label
 from allotment.exporter.state import State
 from allotment.model.resource import ResourceSlice
 from allotment.tools.free import kind_of

@@ -17,12 +17,12 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program
 from allotment.cluster.typed_objects import OF_DEVICES, value_of
-from allotment.exporter.bounds import MOST_SERIES
+from allotment.exporter.cardinality_limits import MOST_SERIES
 from allotment.exporter.causes import Causes, examine
-from allotment.exporter.definition import Family, Sample
 from allotment.exporter.definitions import BUILD_SECONDS, BUILDS, DIAGNOSIS_SECONDS, LAST_CONTACT
 from allotment.exporter.families import Measured
 from allotment.exporter.latency import Latencies
+from allotment.exporter.metric import Family, Sample
 from allotment.exporter.prices import Prices
 from allotment.exporter.state import State
 from allotment.fleet.catalog import InstanceType

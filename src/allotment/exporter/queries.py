@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, METRICS
+from allotment.exporter.metric import Metric
 
 #: Labels that Prometheus adds to all that it scrapes, and that of buckets.
 _GIVEN: Final = frozenset(("job", "instance", "pod", "le"))

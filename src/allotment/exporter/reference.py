@@ -9,8 +9,8 @@ from allotment.engine.refusal import CODES
 from allotment.exporter.alerts import ALERTS, RUNBOOKS
 from allotment.exporter.alerts.alert import Alert
 from allotment.exporter.causes import CAUSES
-from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, GROUPS
+from allotment.exporter.metric import Metric
 
 #: Where the page is, from the root of the project, and the line behind which the reference stands there.
 PAGE: Final = RUNBOOKS

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cluster.instrumentation import Done, Observing
 from allotment.components.metrics import Metrics
-from allotment.exporter.definition import Distribution, Family, Metric, Sample
+from allotment.exporter.metric import Distribution, Family, Metric, Sample
 
 DEVICES = Metric("allotment_devices", "gauge", "Devices by state.", ("state",), "one per state")
 MADE = Metric("allotment_claims_made_total", "counter", "Claims made.", (), "one")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.exporter.definition import Distribution, Family, Sample
+from allotment.exporter.metric import Distribution, Family, Sample
 
 
 def text_of(families: Iterable[Family]) -> str:

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allotment.cluster.instrumentation import Done, Observing
 from allotment.components.metrics import Metrics
-from allotment.exporter.definition import Metric
 from allotment.exporter.definitions import COMPONENTS, METRICS
+from allotment.exporter.metric import Metric
 from allotment.exporter.queries import UnknownName, query
 
 EVERY = (*METRICS.values(), *COMPONENTS)

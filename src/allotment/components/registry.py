@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from allotment.cluster import resources
 from allotment.cluster.client import Resource
 from allotment.components.component import Component
-from allotment.exporter.bounds import MOST_SERIES
+from allotment.exporter.cardinality_limits import MOST_SERIES
 from allotment.tools.permissions.components import PARTS, lease_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.cluster.program import Program
     from allotment.drivers.driver import Driver
     from allotment.drivers.program import Place
-    from allotment.exporter.definition import Family
+    from allotment.exporter.metric import Family
     from allotment.fleet.catalog import InstanceType
     from allotment.model.features import Features
 

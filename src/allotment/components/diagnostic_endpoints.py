@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from allotment.cluster.client import Client
 from allotment.components.access import Access
 from allotment.components.certificate import Certificate
-from allotment.components.endpoints import Answer, Handle, Unusable, served, text
 from allotment.components.health import Health
+from allotment.components.http_server import Answer, Handle, Unusable, served, text
 from allotment.components.settings import Serving
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.exporter.classes import Classes
+from allotment.exporter.node_usage import Tally, tally, unusable
 from allotment.exporter.state import State
-from allotment.exporter.tally import Tally, tally, unusable
 
 
 class _Known(NamedTuple):

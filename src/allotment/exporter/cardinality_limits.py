@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.exporter.definition import Family, Sample
 from allotment.exporter.definitions import DROPPED
+from allotment.exporter.metric import Family, Sample
 
 #: Series of one metric, unless somebody says otherwise.
 MOST_SERIES: Final = 50_000

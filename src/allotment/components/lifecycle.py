@@ -35,8 +35,8 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.version_negotiation import Negotiated, NotServed
 from allotment.cluster.shutdown import Stopping
 from allotment.components.component import Component
+from allotment.components.diagnostic_endpoints import serving
 from allotment.components.health import Health, Pulse
-from allotment.components.serving import serving
 from allotment.components.settings import Leading, Settings
 from allotment.model.features import Features
 

@@ -15,11 +15,11 @@ from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.layout import NodeView, available
 from allotment.engine.cluster.taints import BLOCKING
 from allotment.engine.cluster.usage import Usage
-from allotment.exporter.bounds import label
+from allotment.exporter.cardinality_limits import label
 from allotment.exporter.classes import Classes
 from allotment.exporter.definitions import UNUSABLE
+from allotment.exporter.device_shares import unnumbered
 from allotment.exporter.holding import Held, held
-from allotment.exporter.parts import unnumbered
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.tools.free import kind_of

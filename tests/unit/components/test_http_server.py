@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from allotment.components.certificate import Certificate, UnusableCertificate
-from allotment.components.endpoints import Answer, Unusable, served, text
+from allotment.components.http_server import Answer, Unusable, served, text
 from allotment.components.settings import Address
 from allotment.lab.certificates import serving
 from tests.waiting import wait_until
@@ -113,14 +113,14 @@ def ended(connection: socket.socket) -> bool:
 
 
 def test_who_asks_ever_so_slowly_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.components.endpoints._SECONDS", 0.4)
+    monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.4)
     with served(HERE, echo) as where, connected(where) as slow:
         wait_until(lambda: ended(slow))
 
 
 def test_a_crowd_that_says_nothing_takes_no_more_threads_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.components.endpoints._SECONDS", 0.5)
-    monkeypatch.setattr("allotment.components.endpoints._MOST_AT_ONCE", 8)
+    monkeypatch.setattr("allotment.components.http_server._SECONDS", 0.5)
+    monkeypatch.setattr("allotment.components.http_server._MOST_AT_ONCE", 8)
     most = threading.active_count() + 1 + 8
     with served(HERE, echo) as where, ExitStack() as stack:
         for connection in [stack.enter_context(connected(where)) for _ in range(40)]:

@@ -25,8 +25,8 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS, LEASES, NODES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.components.component import Component
-from allotment.components.endpoints import Unusable
-from allotment.components.running import NoAnswer, first_of, run_component
+from allotment.components.http_server import Unusable
+from allotment.components.lifecycle import NoAnswer, first_of, run_component
 from allotment.components.settings import Address, Leading, Serving, Settings
 from allotment.model.features import Features
 from allotment.model.trees import Tree
@@ -164,7 +164,7 @@ def test_a_leader_that_loses_its_lease_ends(lab: Lab) -> None:
 
 
 def test_a_copy_that_stands_by_knows_already_what_it_needs(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "allotment.components.serving")
+    caplog.set_level(logging.INFO, "allotment.components.diagnostic_endpoints")
     known: list[bool] = []
 
     async def program(context: Context) -> None:
@@ -227,7 +227,7 @@ def test_a_cluster_that_does_not_answer_is_one_clear_error() -> None:
 
 
 def test_who_is_stopped_before_the_cluster_answered_just_ends(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "allotment.components.running")
+    caplog.set_level(logging.INFO, "allotment.components.lifecycle")
 
     async def story() -> None:
         running = asyncio.create_task(run_component(component(forever), Settings(), Target("http://127.0.0.1:9")))
@@ -277,7 +277,7 @@ def api(*refuses: int, of: type[_Api] = _Api) -> Iterator[Target]:
 
 
 def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.components.running._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("allotment.components.lifecycle._AGAIN_SECONDS", 0.05)
 
     async def program(context: Context) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
