@@ -15,18 +15,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.autoscaler.batching import Batch
-from allotment.autoscaler.disrupting import Disrupting
-from allotment.autoscaler.nominating import Promises
+from allotment.autoscaler.cluster_state import Waiting, wish_of
+from allotment.autoscaler.disruption import Disrupting
+from allotment.autoscaler.events import Teller
+from allotment.autoscaler.nomination import Promises
 from allotment.autoscaler.options import NAME, Options
-from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.order_reconciler import Tending
+from allotment.autoscaler.order_store import Orders
 from allotment.autoscaler.provider import Absent
+from allotment.autoscaler.purchase_backoff import Restraint
 from allotment.autoscaler.reporting import Reporter
-from allotment.autoscaler.restraint import Restraint
-from allotment.autoscaler.scaling_up import ScalingUp
-from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.telling import Teller
-from allotment.autoscaler.tending import Tending
-from allotment.autoscaler.waiting import Waiting, wish_of
+from allotment.autoscaler.scale_up import ScalingUp
+from allotment.autoscaler.unavailable_offerings import Shortages
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from allotment.autoscaler.events import described
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.telling import described
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable

@@ -170,7 +170,7 @@ def _tell_beginning(arguments: Namespace, options: Options, way: Target) -> None
 
 
 def _tell(plan: Plan, *, dry_run: bool) -> None:
-    from allotment.autoscaler.telling import described
+    from allotment.autoscaler.events import described
     from allotment.tools.plan.reasons.wording import verdict
 
     said = "would order" if dry_run else "ordered"

@@ -26,7 +26,7 @@ from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
+    from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
     from allotment.autoscaler.cluster_autoscaler.program import Options
     from allotment.cluster.remote.kubeconfig import Target
 
@@ -113,7 +113,7 @@ def _options(
     arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], known: Features
 ) -> Options:
     try:
-        from allotment.autoscaler.cluster_autoscaler.cloud import Settings
+        from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
         from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
         from allotment.externalgrpc.encoding import checked_slices_field
         from allotment.externalgrpc.serving import Tls
@@ -138,7 +138,7 @@ def _options(
 
 
 def _groups(arguments: Namespace, types: Offered) -> tuple[NodeGroup, ...]:
-    from allotment.autoscaler.cluster_autoscaler.groups import BadNodes, groups_of, wanted
+    from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, groups_of, wanted
 
     zones = tuple(zone for text in arguments.zones for zone in text.split(",") if zone)
     limits = Limits(providers=types.providers, zones=zones, capacity=arguments.capacity)

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import Message
 
 from allotment import protobuf
-from allotment.autoscaler.cluster_autoscaler.groups import groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.node_groups import groups_of, wanted
 from allotment.autoscaler.cluster_autoscaler.program import Listening, Options, servers
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
 from allotment.cluster.client import Resource

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 
-from allotment.autoscaler.cordoning import COMING
+from allotment.autoscaler.cordon import COMING
 from allotment.autoscaler.options import Options
-from allotment.autoscaler.reserving import RESERVED, unreserved
+from allotment.autoscaler.reservation import RESERVED, unreserved
 from allotment.cluster.resources import NODES, PODS
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey

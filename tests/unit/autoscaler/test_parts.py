@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.autoscaler.batching import Batch
+from allotment.autoscaler.in_flight_nodes import coming, with_supply
 from allotment.autoscaler.order import config_map, name_of, order_for, order_of
 from allotment.autoscaler.providers.faults import BadFault, parse_faults
 from allotment.autoscaler.readiness import lacks
-from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.spending import remaining
-from allotment.autoscaler.supply import coming, with_supply
+from allotment.autoscaler.remaining_limits import remaining
+from allotment.autoscaler.unavailable_offerings import Shortages
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from allotment.autoscaler.cordoning import LEAVING
+from allotment.autoscaler.cordon import LEAVING
 from allotment.autoscaler.options import Options
 from allotment.cluster.resources import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS
 from allotment.model.trees import Tree

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
-from allotment.autoscaler.cluster_autoscaler.chooser import Cheapest
-from allotment.autoscaler.cluster_autoscaler.cloud import USUAL, Cloud, Settings
-from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
+from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
+from allotment.autoscaler.cluster_autoscaler.expander import Cheapest
+from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
 from allotment.autoscaler.provider import Provider
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program

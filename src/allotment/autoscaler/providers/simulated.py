@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.autoscaler.cordoning import COMING, cordoned
+from allotment.autoscaler.cordon import COMING, cordoned
+from allotment.autoscaler.in_flight_nodes import coming
 from allotment.autoscaler.order import Order
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.autoscaler.providers.faults import Fault
-from allotment.autoscaler.supply import coming
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Timer
 from allotment.cluster.errors import StatusError, Unreachable

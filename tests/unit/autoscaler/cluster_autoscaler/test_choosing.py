@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.chooser import Cheapest
-from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup, groups_of, wanted
-from allotment.autoscaler.cluster_autoscaler.growing import Growths
-from allotment.autoscaler.cluster_autoscaler.judging import Growth, Judged, best, judge, uid_of
-from allotment.autoscaler.cluster_autoscaler.judging import judged as judged_all
+from allotment.autoscaler.cluster_autoscaler.expander import Cheapest
+from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup, groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.node_templates import Growths
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import Growth, Judged, best, judge, uid_of
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import judged as judged_all
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.externalgrpc import failures

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup, group_in
+from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import failures

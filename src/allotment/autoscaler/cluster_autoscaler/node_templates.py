@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup
-from allotment.autoscaler.cluster_autoscaler.judging import Growth, renamed
+from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import Growth, renamed
 from allotment.autoscaler.readiness import is_ready
 from allotment.fleet.catalog import InstanceType
 from allotment.fleet.catalog.instance_type import CapacityType

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from allotment.autoscaler.waiting import Waiting, wants_machine
+from allotment.autoscaler.cluster_state import Waiting, wants_machine
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import PODS

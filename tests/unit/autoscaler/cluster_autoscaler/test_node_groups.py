@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.groups import BadNodes, NodeGroup, Wanted, group_in, groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.node_groups import BadNodes, NodeGroup, Wanted, group_in, groups_of, wanted
 from allotment.fleet.catalog import catalog
 from allotment.tools.plan.limits import Limits
 

@@ -12,20 +12,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from allotment.autoscaler.cordoning import COMING, cordon
-from allotment.autoscaler.nominating import Promises, nominate
+from allotment.autoscaler.cluster_state import Waiting, is_daemon, is_finished, wish_of
+from allotment.autoscaler.cordon import COMING, cordon
+from allotment.autoscaler.events import Teller, described
+from allotment.autoscaler.in_flight_nodes import Coming, coming
+from allotment.autoscaler.nomination import Promises, nominate
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.order_store import Orders
 from allotment.autoscaler.provider import Provider, Standing
+from allotment.autoscaler.purchase_backoff import Restraint
 from allotment.autoscaler.readiness import is_ready, lacks
-from allotment.autoscaler.reserving import admit, release, reserve
-from allotment.autoscaler.restraint import Restraint
-from allotment.autoscaler.scaling_up import ScalingUp, offering_of
-from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.supply import Coming, coming
-from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished, wish_of
+from allotment.autoscaler.reservation import admit, release, reserve
+from allotment.autoscaler.scale_up import ScalingUp, offering_of
+from allotment.autoscaler.unavailable_offerings import Shortages
 from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock

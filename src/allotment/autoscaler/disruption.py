@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from allotment.autoscaler.cordoning import LEAVING, cordon, is_cordoned
-from allotment.autoscaler.nominating import Promises
+from allotment.autoscaler.cluster_state import Waiting, is_daemon, is_finished
+from allotment.autoscaler.cordon import LEAVING, cordon, is_cordoned
+from allotment.autoscaler.events import Teller, described
+from allotment.autoscaler.nomination import Promises
 from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.order_reconciler import Tending
+from allotment.autoscaler.order_store import Orders
 from allotment.autoscaler.provider import NoCapacity, Refused
-from allotment.autoscaler.restraint import Restraint
-from allotment.autoscaler.scaling_up import beside, planner_of
-from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.spending import remaining
-from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.tending import Tending
-from allotment.autoscaler.waiting import Waiting, is_daemon, is_finished
+from allotment.autoscaler.purchase_backoff import Restraint
+from allotment.autoscaler.remaining_limits import remaining
+from allotment.autoscaler.scale_up import beside, planner_of
+from allotment.autoscaler.unavailable_offerings import Shortages
 from allotment.cluster.cached_item import Item
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock

@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_fields
 
-from allotment.autoscaler.nominating import Promises
+from allotment.autoscaler.cluster_state import Waiting, wish_of
+from allotment.autoscaler.events import Teller, described
+from allotment.autoscaler.in_flight_nodes import Coming, with_supply
+from allotment.autoscaler.nomination import Promises
 from allotment.autoscaler.options import Options, Planner
 from allotment.autoscaler.order import Order
-from allotment.autoscaler.orders import Orders
+from allotment.autoscaler.order_store import Orders
 from allotment.autoscaler.provider import NoCapacity, Refused
-from allotment.autoscaler.reserving import unreserved
-from allotment.autoscaler.restraint import Restraint
-from allotment.autoscaler.shortages import Shortages
-from allotment.autoscaler.spending import remaining
-from allotment.autoscaler.supply import Coming, with_supply
-from allotment.autoscaler.telling import Teller, described
-from allotment.autoscaler.waiting import Waiting, wish_of
+from allotment.autoscaler.purchase_backoff import Restraint
+from allotment.autoscaler.remaining_limits import remaining
+from allotment.autoscaler.reservation import unreserved
+from allotment.autoscaler.unavailable_offerings import Shortages
 from allotment.cluster.cached_item import Item
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable

@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 
 from allotment.autoscaler.options import Options
 from allotment.autoscaler.provider import Standing
-from allotment.autoscaler.restraint import Restraint
+from allotment.autoscaler.purchase_backoff import Restraint
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.program import Context

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
-from allotment.autoscaler.reserving import unreserved
+from allotment.autoscaler.reservation import unreserved
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.client import Resource

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.cluster_autoscaler.cloud import USUAL, Cloud, Settings
-from allotment.autoscaler.cluster_autoscaler.groups import LABEL, NodeGroup, group_in, groups_of, wanted
+from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud, Settings
+from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, wanted
 from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import failures

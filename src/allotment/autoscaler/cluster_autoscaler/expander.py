@@ -13,9 +13,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from allotment.autoscaler.cluster_autoscaler.groups import NodeGroup
-from allotment.autoscaler.cluster_autoscaler.growing import Growths
-from allotment.autoscaler.cluster_autoscaler.judging import Judged, best, judged, uid_of
+from allotment.autoscaler.cluster_autoscaler.node_groups import NodeGroup
+from allotment.autoscaler.cluster_autoscaler.node_templates import Growths
+from allotment.autoscaler.cluster_autoscaler.option_evaluation import Judged, best, judged, uid_of
 from allotment.cluster.cache import Cache
 from allotment.cluster.caches import Caches, all_synced
 from allotment.cluster.client import Resource
