@@ -22,7 +22,7 @@ from allotment.drivers.driver import Claim, Prepared
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import hardware
 from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from allotment.drivers.amd.simulated.tree import write
+from allotment.drivers.amd.simulated.sysfs_tree import write
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import DRIVER, gpus_of
 from allotment.fleet.device_classes import CLASSES

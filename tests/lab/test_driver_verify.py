@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import main
-from allotment.drivers.verify import trial
-from allotment.drivers.verify.table import CHECKS
+from allotment.drivers.verify import driver_under_test
+from allotment.drivers.verify.suite import CHECKS
 from allotment.lab.lab import Lab
 from tests.waiting import wait_until
 
@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "USUAL", trial.Patience(quiet=0.5, moments=(0.5,)))
+    monkeypatch.setattr(driver_under_test, "USUAL", driver_under_test.Patience(quiet=0.5, moments=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
 

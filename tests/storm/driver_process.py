@@ -19,9 +19,9 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.host import FileStorage, Host
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated.faults import Faults, Step
+from allotment.drivers.nvidia.simulated.fault_injection import Faults, Step
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import DynamicMig
 from allotment.fleet.nvidia import gpus_of

@@ -64,7 +64,7 @@ def driver_of(arguments: Namespace) -> tuple[Driver, Place]:
 
 def _pretended(arguments: Namespace, place: Place) -> Driver:
     from allotment.drivers.host import real_boot_id
-    from allotment.drivers.pretending import state_folder
+    from allotment.drivers.simulation import state_folder
     from allotment.drivers.vendors import DRIVERS_OF, pretended
 
     if arguments.driver_root != "/" or arguments.driver_root_on_host:

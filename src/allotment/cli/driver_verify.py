@@ -24,9 +24,9 @@ from allotment.cli.shown.screen import Screen, folded, open_screen
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.drivers.verify.check import Check, Row
-    from allotment.drivers.verify.finding import Found
-    from allotment.drivers.verify.life import Process
-    from allotment.drivers.verify.trial import Trial
+    from allotment.drivers.verify.driver_process import Process
+    from allotment.drivers.verify.driver_under_test import Trial
+    from allotment.drivers.verify.socket_discovery import Found
 
 _INSTALL = "pip install 'allotment[cluster,drivers]'"
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
@@ -37,7 +37,7 @@ _GAP = "   "
 def run_verify(arguments: Namespace) -> int:
     """Make the checks and print them as they come."""
     try:
-        from allotment.drivers.verify.table import CHECKS
+        from allotment.drivers.verify.suite import CHECKS
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and drivers are talked to by it", _INSTALL) from None
     way = way_to(arguments)
@@ -67,8 +67,8 @@ def run_verify(arguments: Namespace) -> int:
 @asynccontextmanager
 async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
     """The driver's process, if the kit is to start it; it ends with the block."""
-    from allotment.drivers.verify.finding import is_socket
-    from allotment.drivers.verify.life import Process
+    from allotment.drivers.verify.driver_process import Process
+    from allotment.drivers.verify.socket_discovery import is_socket
     from allotment.plugin.sockets import answers
 
     if not arguments.command:
@@ -93,11 +93,11 @@ async def _verified(
     arguments: Namespace, client: HttpClient, process: Process | None, shown: _Table | _Nothing
 ) -> dict[str, Any]:
     from allotment.cluster.inspection.release import release_of
-    from allotment.drivers.verify.finding import NotFound
-    from allotment.drivers.verify.folders import CdiFolders
-    from allotment.drivers.verify.life import Ended
-    from allotment.drivers.verify.running import verify
-    from allotment.drivers.verify.trial import USUAL, Trial, awaken
+    from allotment.drivers.verify.cdi_folders import CdiFolders
+    from allotment.drivers.verify.driver_process import Ended
+    from allotment.drivers.verify.driver_under_test import USUAL, Trial, awaken
+    from allotment.drivers.verify.runner import verify
+    from allotment.drivers.verify.socket_discovery import NotFound
     from allotment.model.features import Features
 
     socket = Path(arguments.socket)

@@ -28,7 +28,7 @@ from allotment.cluster.remote.version_negotiation import Negotiated
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver, Simulating
 from allotment.drivers.host import FileStorage, Host, real_boot_id
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import SIMULATED, Publisher
 from allotment.model.core import Node
 from allotment.model.features import Features

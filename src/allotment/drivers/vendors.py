@@ -9,21 +9,21 @@ from typing import Final, NamedTuple
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Program
 from allotment.drivers.amd.driver import AmdDriver
-from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.kernel import Kernel
+from allotment.drivers.amd.kernel_files import Folder
 from allotment.drivers.amd.simulated.hardware import Simulated as SimulatedAmd
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
-from allotment.drivers.example.binding import controller
-from allotment.drivers.example.imaginary import Imaginary, faults
+from allotment.drivers.example.base_driver import Imaginary, faults
+from allotment.drivers.example.binding_conditions import controller
 from allotment.drivers.nvidia.config import gates_of
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.host.hardware import HostHardware
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.simulated.breaking import Breaking
-from allotment.drivers.nvidia.simulated.compute import Compute
+from allotment.drivers.nvidia.simulated.compute_server import Compute
+from allotment.drivers.nvidia.simulated.declared_faults import Breaking
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.drivers.pretending import Pretending
+from allotment.drivers.simulation import Pretending
 from allotment.fleet import FleetError, Machine
 from allotment.fleet.amd import DRIVER as AMD_DRIVER
 from allotment.fleet.example import CPU_DRIVER, GPU_DRIVER, NET_DRIVER

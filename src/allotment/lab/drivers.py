@@ -23,8 +23,8 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.nvidia.simulated.compute import Compute
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.nvidia.simulated.compute_server import Compute
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import Note, Publisher
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet import FleetError, Machine, parse_fleet

@@ -10,7 +10,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.program import Context
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import Host, MemoryStorage
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.vendors import DRIVERS_OF
 from allotment.fleet import FleetError, parse_fleet
 from allotment.model.features import Features

@@ -15,7 +15,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.driver import Driver
-from allotment.drivers.nvidia.simulated.compute import Compute
+from allotment.drivers.nvidia.simulated.compute_server import Compute
 from allotment.drivers.program import Place, drive
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet.description import parse_fleet

@@ -12,7 +12,7 @@ from allotment.cli.main import _parsed, main
 from allotment.drivers import program, vendors
 from allotment.drivers.host import Held
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.pretending import Pretending
+from allotment.drivers.simulation import Pretending
 from allotment.plugin.sockets import SocketUnusable
 
 _KUBECONFIG = """

@@ -20,9 +20,9 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Condition, Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
-from allotment.drivers.example.binding import controller
-from allotment.drivers.preparing.node_driver import NodeDriver
-from allotment.drivers.publishing.splitting import slices
+from allotment.drivers.example.binding_conditions import controller
+from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.drivers.publishing.slice_builder import slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import CLASSES
 from allotment.fleet.modes import Example

@@ -18,7 +18,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Condition
 from allotment.drivers.host import FileStorage, Host
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.program import Place, serve
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.model.core import Node

@@ -13,8 +13,8 @@ import pytest
 
 from allotment.cdi.store import Memory
 from allotment.drivers.driver import Driver, Offer
-from allotment.drivers.preparing.node_driver import NodeDriver
-from allotment.drivers.publishing.splitting import slices
+from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.drivers.publishing.slice_builder import slices
 from allotment.model.features import Features
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock

@@ -17,7 +17,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Refused
 from allotment.drivers.host import FileStorage, Host, MemoryStorage
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
 from allotment.lab.drivers import FAULTS
 from allotment.lab.fleet import HARDWARE

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from allotment.drivers.driver import Refused
 from allotment.drivers.example import ExampleGpus, ExampleNics
 from allotment.drivers.nvidia.config import ALL_ON, CONFIGS, validate
-from allotment.drivers.preparing.configuration import decode
+from allotment.drivers.preparation.configuration import decode
 from allotment.vocabulary import vocabulary
 from allotment.vocabulary.parameters import kinds_of, parameters_of
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
 from allotment.drivers.amd import partitioning, vfio
-from allotment.drivers.amd.binding import VFIO
 from allotment.drivers.amd.config import CONFIGS, GpuConfig, VfioDeviceConfig
 from allotment.drivers.amd.hardware import Ailment, Character, Hardware, HardwareError
 from allotment.drivers.amd.health import condition
+from allotment.drivers.amd.pci_binding import VFIO
 from allotment.drivers.amd.plan import Held, Plan, partitioned, read, readable
 from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
 from allotment.fleet.amd import DRIVER, Function, Gpu, Part, Setting, devices_of_gpus, name_of, offering, passed_through

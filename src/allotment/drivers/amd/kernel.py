@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
-from allotment.drivers.amd import binding, functions, sysfs
-from allotment.drivers.amd.files import Files
+from allotment.drivers.amd import pci_binding, pci_functions, sysfs
 from allotment.drivers.amd.hardware import Ailment, Character, HardwareError
+from allotment.drivers.amd.kernel_files import Files
 from allotment.drivers.amd.reliability import ailments
 from allotment.fleet.amd import Function, Gpu, Part
 
@@ -81,7 +81,7 @@ class Kernel:
 
     async def functions(self) -> tuple[Function, ...]:
         """What virtual machines can have."""
-        return await self.ask(lambda: functions.functions(self.files))
+        return await self.ask(lambda: pci_functions.functions(self.files))
 
     async def ailments(self) -> Mapping[str, Ailment]:
         """What is wrong with GPUs, by PCI address."""
@@ -90,16 +90,18 @@ class Kernel:
     async def mates(self, pci: str) -> tuple[str, ...]:
         """Other devices of a function's IOMMU group that some kernel driver has."""
         return await self.ask(
-            lambda: tuple(one for one in functions.mates(self.files, pci) if functions.driver_of(self.files, one))
+            lambda: tuple(
+                one for one in pci_functions.mates(self.files, pci) if pci_functions.driver_of(self.files, one)
+            )
         )
 
     async def bind(self, pci: str, driver: str) -> None:
         """Have a kernel driver drive a function. Raises HardwareError."""
-        await binding.bind(self.files, pci, driver, self.ask)
+        await pci_binding.bind(self.files, pci, driver, self.ask)
 
     async def handed_over(self, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
         """The device files of a function that ``vfio-pci`` has."""
-        return await self.ask(lambda: binding.characters(self.files, pci, iommu_fd=iommu_fd))
+        return await self.ask(lambda: pci_binding.characters(self.files, pci, iommu_fd=iommu_fd))
 
     async def _write(self, pci: str, kind: str, mode: str) -> None:
         try:

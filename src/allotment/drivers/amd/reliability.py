@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.drivers.amd.files import Files
 from allotment.drivers.amd.hardware import Ailment
+from allotment.drivers.amd.kernel_files import Files
 from allotment.drivers.amd.sysfs import ADDRESS, GPUS
 
 _COUNTER: Final = re.compile(r"(\w+)_err_count")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from allotment.drivers.amd.files import Files
+from allotment.drivers.amd.kernel_files import Files
 from allotment.fleet.amd import Gpu, Part, settings_of
 from allotment.fleet.profiles import accelerators
 

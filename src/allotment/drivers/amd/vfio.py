@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allotment.drivers.amd.binding import VFIO
 from allotment.drivers.amd.config import VfioDeviceConfig
 from allotment.drivers.amd.hardware import Hardware, HardwareError
+from allotment.drivers.amd.pci_binding import VFIO
 from allotment.drivers.amd.plan import Held, Plan
 from allotment.drivers.driver import Granted, Refused
 from allotment.fleet.amd import Function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allotment.drivers.driver import Granted, Offer
-from allotment.drivers.example.imaginary import Imaginary
+from allotment.drivers.example.base_driver import Imaginary
 from allotment.fleet.example import CPU_DRIVER, cpu_groups
 from allotment.fleet.example.cpus import CAPACITY
 

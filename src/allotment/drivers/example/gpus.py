@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.drivers.driver import Granted, Offer, Refused, Tree
-from allotment.drivers.example.imaginary import Imaginary
+from allotment.drivers.example.base_driver import Imaginary
 from allotment.fleet.example import GPU_DRIVER, gpu_offering
 from allotment.fleet.modes import Example
 from allotment.model.resource import Device

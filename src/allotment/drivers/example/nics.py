@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from allotment.drivers.driver import Granted, Offer, Refused
-from allotment.drivers.example.imaginary import Imaginary
+from allotment.drivers.example.base_driver import Imaginary
 from allotment.fleet.example import NET_DRIVER, nic_groups
 from allotment.vocabulary.parameters.example import NET_KINDS, Burst, net_problems
 

@@ -27,9 +27,9 @@ from allotment.drivers.nvidia.config import (
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Unwatched, Xid
 from allotment.drivers.nvidia.health import Trouble
 from allotment.drivers.nvidia.inventory import Inventory, kind_of
+from allotment.drivers.nvidia.orphan_cleanup import swept
 from allotment.drivers.nvidia.plan import Held, Kind, Plan, read, readable
-from allotment.drivers.nvidia.planning import planned, refuse_overlap
-from allotment.drivers.nvidia.sweeping import swept
+from allotment.drivers.nvidia.planner import planned, refuse_overlap
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.published_devices import Group, offering

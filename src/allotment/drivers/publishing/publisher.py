@@ -25,9 +25,9 @@ from allotment.cluster.program import follow
 from allotment.cluster.resources import SLICES
 from allotment.cluster.work_queue import WorkQueue
 from allotment.drivers.driver import Offer
-from allotment.drivers.publishing.comparing import dropped, same, with_times
-from allotment.drivers.publishing.reconciling import matched, name_prefix, writing
-from allotment.drivers.publishing.splitting import InvalidOffer, Slices, slices
+from allotment.drivers.publishing.comparison import dropped, same, with_times
+from allotment.drivers.publishing.reconciliation import matched, name_prefix, writing
+from allotment.drivers.publishing.slice_builder import InvalidOffer, Slices, slices
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice, ResourceSliceSpec

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.plugin.encoding import HEALTH
 from allotment.plugin.messages import CallFailed

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool

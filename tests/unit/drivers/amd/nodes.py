@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from allotment.drivers.amd.files import Folder
-from allotment.drivers.amd.simulated.functions import Functions
-from allotment.drivers.amd.simulated.tree import Link, tree
+from allotment.drivers.amd.kernel_files import Folder
+from allotment.drivers.amd.simulated.pci_functions import Functions
+from allotment.drivers.amd.simulated.sysfs_tree import Link, tree
 from allotment.fleet.amd import Function, Gpu
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated.hardware import Simulated
 from allotment.drivers.driver import Claim, Granted
-from allotment.drivers.publishing.splitting import slices
+from allotment.drivers.publishing.slice_builder import slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import parse_fleet
 from allotment.fleet.cluster import classes_of

@@ -19,8 +19,8 @@ from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated.hardware import Simulated
 from allotment.drivers.driver import Claim, Granted, Rediscover, Refused
 from allotment.drivers.host import Host, MemoryStorage
-from allotment.drivers.preparing.node_driver import NodeDriver
-from allotment.drivers.publishing.splitting import slices
+from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.drivers.publishing.slice_builder import slices
 from allotment.fleet import parse_fleet, slices_of
 from allotment.fleet.modes import AutoPartition, Partitioned
 from allotment.model.features import Features

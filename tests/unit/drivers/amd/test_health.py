@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from allotment.drivers.amd.driver import AmdDriver
-from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import Ailment
 from allotment.drivers.amd.health import condition
 from allotment.drivers.amd.kernel import Kernel
+from allotment.drivers.amd.kernel_files import Folder
 from allotment.drivers.amd.simulated.hardware import Simulated
-from allotment.drivers.amd.simulated.tree import write
+from allotment.drivers.amd.simulated.sysfs_tree import write
 from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.fleet import hardware, parse_fleet, parse_mode
 from allotment.fleet.amd import gpus_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from allotment.drivers.amd import sysfs
-from allotment.drivers.amd.files import Folder
 from allotment.drivers.amd.hardware import HardwareError
 from allotment.drivers.amd.kernel import Kernel, reload_module
-from allotment.drivers.amd.simulated.tree import write
+from allotment.drivers.amd.kernel_files import Folder
+from allotment.drivers.amd.simulated.sysfs_tree import write
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import Gpu, gpus_of
 from tests.unit.cluster import idle

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from allotment.drivers.amd import sysfs
-from allotment.drivers.amd.files import Folder
+from allotment.drivers.amd.kernel_files import Folder
 from allotment.drivers.amd.simulated.hardware import SimulatedFiles
-from allotment.drivers.amd.simulated.tree import write
+from allotment.drivers.amd.simulated.sysfs_tree import write
 from allotment.fleet import hardware, parse_mode, servers
 from allotment.fleet.amd import Gpu, devices_of_gpus, gpus_of
 from allotment.model.quantity import Quantity

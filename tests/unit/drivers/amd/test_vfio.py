@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from allotment.cdi.lookup import Devices
 from allotment.cdi.store import Memory
-from allotment.drivers.amd import binding
+from allotment.drivers.amd import pci_binding
 from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import Hardware, HardwareError
@@ -22,8 +22,8 @@ from allotment.drivers.amd.kernel import Kernel
 from allotment.drivers.amd.simulated.hardware import Simulated
 from allotment.drivers.driver import Claim, Granted, Ready, Refused
 from allotment.drivers.host import Host, MemoryStorage
-from allotment.drivers.preparing.node_driver import NodeDriver
-from allotment.drivers.publishing.splitting import slices
+from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.drivers.publishing.slice_builder import slices
 from allotment.fleet import hardware, parse_fleet, slices_of
 from allotment.fleet.amd import Function, functions_of, gpus_of
 from allotment.fleet.modes import VirtualMachines
@@ -273,8 +273,8 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
         opened.mkdir(parents=True)
         (opened / "4").symlink_to("/dev/dri/renderD128")
         with pytest.raises(HardwareError, match="process 123 has it open"):
-            await binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=0.01)
-        waiting = asyncio.ensure_future(binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=5))
+            await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=0.01)
+        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=5))
         await asyncio.sleep(0.02)
         (opened / "4").unlink()
         await waiting

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from allotment.drivers.driver import Claim, Granted, Prepared, Ready
 from allotment.drivers.nvidia.config import ALL_ON, VERSION, Gates
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated.faults import Faults
+from allotment.drivers.nvidia.simulated.fault_injection import Faults
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.drivers.preparing import configuration
+from allotment.drivers.preparation import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, NvidiaMode, parse_mode
 from allotment.fleet.nvidia import gpus_of

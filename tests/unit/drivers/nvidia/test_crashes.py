@@ -13,9 +13,9 @@ from allotment.drivers.host import MemoryStorage
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.plan import read
-from allotment.drivers.nvidia.simulated.faults import Crash
-from allotment.drivers.preparing.checkpoint import Checkpoint
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.nvidia.simulated.fault_injection import Crash
+from allotment.drivers.preparation.checkpoint import Checkpoint
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster import idle

@@ -6,7 +6,7 @@ import pytest
 from allotment.drivers.driver import Refused
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import HardwareError
-from allotment.drivers.nvidia.simulated.faults import Faults
+from allotment.drivers.nvidia.simulated.fault_injection import Faults
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, Vfio

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from allotment.drivers.driver import Claim
-from allotment.drivers.preparing.claims import granted
+from allotment.drivers.preparation.claims import granted
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node

@@ -7,7 +7,7 @@ import asyncio
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia import DRIVER, gpus_of

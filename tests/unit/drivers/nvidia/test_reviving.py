@@ -9,7 +9,7 @@ import pytest
 from allotment.drivers.host import Host
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.nvidia import DRIVER
 from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster import idle

@@ -15,7 +15,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Offer
 from allotment.drivers.publishing.publisher import SIMULATED, Note, Publisher
-from allotment.drivers.publishing.splitting import InvalidOffer
+from allotment.drivers.publishing.slice_builder import InvalidOffer
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

@@ -18,12 +18,12 @@ from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.host import FileStorage, Host
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.drivers.verify.cdi_folders import CdiFolders
 from allotment.drivers.verify.check import Check, Row
-from allotment.drivers.verify.folders import CdiFolders
-from allotment.drivers.verify.running import verify
-from allotment.drivers.verify.table import CHECKS
-from allotment.drivers.verify.trial import Patience, Trial, awaken
+from allotment.drivers.verify.driver_under_test import Patience, Trial, awaken
+from allotment.drivers.verify.runner import verify
+from allotment.drivers.verify.suite import CHECKS
 from allotment.plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
 from allotment.plugin.server import served
 from allotment.plugin.sockets import bind, socket_paths

@@ -19,7 +19,7 @@ from allotment.cdi.store import Folder
 from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
-from allotment.drivers.verify.table import CHECKS
+from allotment.drivers.verify.suite import CHECKS
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice

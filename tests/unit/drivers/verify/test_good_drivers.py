@@ -10,8 +10,8 @@ import pytest
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.verify.check import Row
-from allotment.drivers.verify.running import verify
-from allotment.drivers.verify.table import CHECKS
+from allotment.drivers.verify.runner import verify
+from allotment.drivers.verify.suite import CHECKS
 from allotment.fleet.modes import Example
 from tests.unit.drivers.nvidia import nodes
 from tests.unit.drivers.verify.given import NODE, World, trial, verified

@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated.functions import Functions
-from allotment.drivers.amd.simulated.kept import Kept, Settings
-from allotment.drivers.amd.simulated.tree import Link, Node, Tree, signs, tree
+from allotment.drivers.amd.simulated.pci_functions import Functions
+from allotment.drivers.amd.simulated.state_file import Kept, Settings
+from allotment.drivers.amd.simulated.sysfs_tree import Link, Node, Tree, signs, tree
 from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
 from allotment.fleet.modes import VirtualMachines

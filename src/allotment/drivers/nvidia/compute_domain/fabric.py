@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cdi.spec import ContainerEdits, Mount
-from allotment.drivers.nvidia.simulated.edits import node
+from allotment.drivers.nvidia.simulated.container_edits import node
 from allotment.fleet.nvidia import Gpu
 
 _VOID = "NVIDIA_VISIBLE_DEVICES=void"

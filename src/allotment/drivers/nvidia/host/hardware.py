@@ -16,10 +16,10 @@ from typing import ParamSpec, TypeVar
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia import nvml
 from allotment.drivers.nvidia.hardware import Changed, ComputeMode, Event, GpuLost, MigDevice, MpsDaemon, Unwatched
-from allotment.drivers.nvidia.host import edits, sysfs, vfio
+from allotment.drivers.nvidia.host import container_edits, sysfs, vfio
 from allotment.drivers.nvidia.host.mps import Daemons
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.host.running import smi
+from allotment.drivers.nvidia.host.vendor_tools import smi
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import accelerators
 
@@ -214,16 +214,16 @@ class HostHardware:
         version = next((gpu.driver_version for gpu in self._seen.values() if gpu.driver_version), "")
         now = monotonic()
         if self._common is None or self._common[1] != version or now - self._common[0] > fresh:
-            self._common = (now, version, edits.common(self._roots, version))
+            self._common = (now, version, container_edits.common(self._roots, version))
         return self._common[2]
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
         """What a container needs of a whole GPU."""
-        return edits.whole(self._roots, self._known(pci))
+        return container_edits.whole(self._roots, self._known(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
         """What a container needs of a MIG device."""
-        return edits.piece(self._roots, self._known(device.pci), device)
+        return container_edits.piece(self._roots, self._known(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
         """What a client of a control daemon needs."""
@@ -231,7 +231,7 @@ class HostHardware:
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
         """What a virtual machine needs of a GPU handed to vfio-pci."""
-        return edits.guest(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
+        return container_edits.guest(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
         """Nothing: a container reaches a real GPU by its device node."""

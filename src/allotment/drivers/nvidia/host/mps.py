@@ -17,8 +17,8 @@ from pathlib import Path
 from allotment.cdi.spec import ContainerEdits, Mount
 from allotment.drivers.nvidia.hardware import HardwareError, MpsDaemon
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.host.running import Ended, program, run
 from allotment.drivers.nvidia.host.sysfs import read
+from allotment.drivers.nvidia.host.vendor_tools import Ended, program, run
 from allotment.drivers.nvidia.nvml.library import find_library
 
 CONTROL = "nvidia-cuda-mps-control"

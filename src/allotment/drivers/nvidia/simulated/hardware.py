@@ -27,13 +27,13 @@ from allotment.drivers.nvidia.hardware import (
     Unwatched,
     Xid,
 )
-from allotment.drivers.nvidia.simulated import edits as edits
+from allotment.drivers.nvidia.simulated import container_edits as edits
 from allotment.drivers.nvidia.simulated import state as physics
-from allotment.drivers.nvidia.simulated.faults import Faults, Moment, Step
-from allotment.drivers.nvidia.simulated.files import Kept
+from allotment.drivers.nvidia.simulated.fault_injection import Faults, Moment, Step
 from allotment.drivers.nvidia.simulated.grants import Grant, share_of
 from allotment.drivers.nvidia.simulated.share import Share
 from allotment.drivers.nvidia.simulated.state import Card, State
+from allotment.drivers.nvidia.simulated.state_file import Kept
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.mig_devices import Existing
 

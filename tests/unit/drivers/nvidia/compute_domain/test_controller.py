@@ -26,7 +26,7 @@ from allotment.drivers.nvidia.compute_domain.names import (
     objects_name,
 )
 from allotment.drivers.nvidia.compute_domain.objects import workload_template
-from allotment.drivers.preparing import configuration
+from allotment.drivers.preparation import configuration
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient, refusal

@@ -10,7 +10,7 @@ from allotment.drivers.nvidia.compute_domain.domains import Domain
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric, clique_of
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, LABEL
-from allotment.drivers.preparing import configuration
+from allotment.drivers.preparation import configuration
 from allotment.fleet.hardware import hardware
 from allotment.fleet.nvidia import Fabric, gpus_of
 from allotment.model.trees import Tree

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.nvidia.hardware import Changed, GpuLost, HardwareError, MpsDaemon, Xid
-from allotment.drivers.nvidia.simulated.breaking import Breaking
-from allotment.drivers.nvidia.simulated.faults import Crash
+from allotment.drivers.nvidia.simulated.declared_faults import Breaking
+from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.mig import Piece
 from allotment.fleet.profiles import MIB

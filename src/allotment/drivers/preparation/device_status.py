@@ -19,7 +19,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.preparing.checkpoint import Entry, Part
+from allotment.drivers.preparation.checkpoint import Entry, Part
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef
 

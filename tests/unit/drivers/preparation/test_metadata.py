@@ -13,7 +13,7 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import Folder
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
 from allotment.drivers.host import FileStorage, Host
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef

@@ -7,10 +7,10 @@ import uuid
 
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.verify.borrowing import Borrowed
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.preparing import ids_of, prepared
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.claim_fixtures import Borrowed
+from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.prepare import ids_of, prepared
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.plugin.messages import ClaimRef
 

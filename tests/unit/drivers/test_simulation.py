@@ -8,7 +8,7 @@ import pytest
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.driver import Claim, Granted, Prepared, Simulating
-from allotment.drivers.pretending import VARIABLE, Pretending, state_folder
+from allotment.drivers.simulation import VARIABLE, Pretending, state_folder
 from allotment.drivers.vendors import pretended
 from allotment.fleet import parse_fleet
 from allotment.model.quantity import Quantity

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.drivers.verify.finding import NotFound, find
+from allotment.drivers.verify.socket_discovery import NotFound, find
 
 
 def told(path: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.simulated.compute import VARIABLE, Client, Compute
+from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, Client, Compute
 from allotment.drivers.nvidia.simulated.engine import ComputeError
 from allotment.drivers.nvidia.simulated.share import Share
 from tests.unit.cluster import idle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.drivers.driver import Granted, Refused
-from allotment.drivers.nvidia.sweeping import gpus_of
+from allotment.drivers.nvidia.orphan_cleanup import gpus_of
 from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, config, node
 

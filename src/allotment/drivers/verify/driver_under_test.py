@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
-from allotment.drivers.verify.borrowing import Borrowed, Borrower, Changed, as_chosen
-from allotment.drivers.verify.finding import Found, NotFound, find
-from allotment.drivers.verify.folders import CdiFolders
-from allotment.drivers.verify.life import Ended, Life
+from allotment.drivers.verify.cdi_folders import CdiFolders
+from allotment.drivers.verify.claim_fixtures import Borrowed, Borrower, Changed, as_chosen
+from allotment.drivers.verify.driver_process import Ended, Life
+from allotment.drivers.verify.socket_discovery import Found, NotFound, find
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.drivers.verify import health, introducing, preparing, publishing, refusing, restarting, together, undoing
+from allotment.drivers.verify import (
+    concurrency,
+    health,
+    prepare,
+    publishing,
+    refusals,
+    registration,
+    restarts,
+    unprepare,
+)
 from allotment.drivers.verify.check import Check
 
 CHECKS: Final[tuple[Check, ...]] = (
-    *introducing.CHECKS,
+    *registration.CHECKS,
     *publishing.CHECKS,
-    *preparing.CHECKS,
-    *undoing.CHECKS,
-    *refusing.CHECKS,
-    *together.CHECKS,
+    *prepare.CHECKS,
+    *unprepare.CHECKS,
+    *refusals.CHECKS,
+    *concurrency.CHECKS,
     *health.CHECKS,
-    *restarting.CHECKS,
+    *restarts.CHECKS,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Listing
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked
 from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import NODE, World, trial

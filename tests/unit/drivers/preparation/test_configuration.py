@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.driver import Refused
-from allotment.drivers.preparing import configuration
-from allotment.drivers.preparing.configuration import decode
+from allotment.drivers.preparation import configuration
+from allotment.drivers.preparation.configuration import decode
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceAllocationConfiguration, OpaqueDeviceConfiguration
 

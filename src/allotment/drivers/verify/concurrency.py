@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from allotment.drivers.verify.borrowing import Borrowed
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.preparing import ids_of, judged, prepared, same
-from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.undoing import gone
+from allotment.drivers.verify.claim_fixtures import Borrowed
+from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.prepare import ids_of, judged, prepared, same
+from allotment.drivers.verify.unprepare import gone
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from allotment.cluster.errors import StatusError
 from allotment.drivers.verify.check import Check, Row
-from allotment.drivers.verify.table import CHECKS
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.suite import CHECKS
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 _NO_COMMAND = "needs --command: the kit must start the driver itself"

@@ -7,8 +7,8 @@ import uuid
 from typing import Final
 
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.preparing import ids_of, judged
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.prepare import ids_of, judged
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.trees import Tree
 from allotment.plugin.messages import ClaimRef

@@ -8,7 +8,7 @@ import pytest
 
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice
 from allotment.drivers.nvidia.host import Roots
-from allotment.drivers.nvidia.host.edits import common, node
+from allotment.drivers.nvidia.host.container_edits import common, node
 from tests.nvml.library import A100
 from tests.nvml.machine import VERSION, Machine
 from tests.unit.drivers.nvidia.host.hosting import on

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from allotment.drivers.amd.binding import VFIO
-from allotment.drivers.amd.simulated.tree import Link, Node, Tree
+from allotment.drivers.amd.pci_binding import VFIO
+from allotment.drivers.amd.simulated.sysfs_tree import Link, Node, Tree
 from allotment.drivers.amd.sysfs import PCI
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR

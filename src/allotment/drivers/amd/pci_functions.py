@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.drivers.amd.files import Files
+from allotment.drivers.amd.kernel_files import Files
 from allotment.drivers.amd.sysfs import ADDRESS, PCI, numa_of, product_of, root_of
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR

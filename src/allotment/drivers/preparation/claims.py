@@ -12,7 +12,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Driver, Granted, Refused
-from allotment.drivers.preparing import configuration
+from allotment.drivers.preparation import configuration
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value
 from allotment.plugin.messages import ClaimRef

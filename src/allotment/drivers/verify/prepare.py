@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 
 from allotment.cluster.errors import StatusError
-from allotment.drivers.verify.borrowing import Borrowed
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.claim_fixtures import Borrowed
+from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.trees import Tree
 from allotment.plugin.encoding import V1, V1BETA1

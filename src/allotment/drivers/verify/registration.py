@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.trial import Trial
+from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.model.validation import names
 from allotment.plugin.encoding import HEALTH, VERSIONS

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from allotment.drivers.amd.files import Files
-from allotment.drivers.amd.functions import driver_of, group_of, users
 from allotment.drivers.amd.hardware import Character, HardwareError
+from allotment.drivers.amd.kernel_files import Files
+from allotment.drivers.amd.pci_functions import driver_of, group_of, users
 from allotment.drivers.amd.sysfs import PCI
 
 T = TypeVar("T")

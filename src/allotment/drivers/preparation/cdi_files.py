@@ -16,8 +16,8 @@ from allotment.cdi.naming import qualified, transient_name
 from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec
 from allotment.cdi.store import Memory, SpecStore
 from allotment.drivers.driver import Granted, Prepared, Refused, Tree
-from allotment.drivers.preparing.checkpoint import Entry, Part
-from allotment.drivers.preparing.metadata import MetadataFiles
+from allotment.drivers.preparation.checkpoint import Entry, Part
+from allotment.drivers.preparation.metadata import MetadataFiles
 
 
 class ClaimFiles:

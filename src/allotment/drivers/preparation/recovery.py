@@ -6,8 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from allotment.drivers.driver import Driver, Recalling, Refused, Reviving, Sweeping
-from allotment.drivers.preparing.checkpoint import Checkpoint, Entry
-from allotment.drivers.preparing.files import ClaimFiles
+from allotment.drivers.preparation.cdi_files import ClaimFiles
+from allotment.drivers.preparation.checkpoint import Checkpoint, Entry
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from allotment.cdi.naming import qualified
 from allotment.cdi.spec import ContainerEdits, Device, Mount, Spec
 from allotment.cdi.store import SpecStore
 from allotment.drivers.driver import Claim, Prepared
-from allotment.drivers.preparing.checkpoint import Part
+from allotment.drivers.preparation.checkpoint import Part
 from allotment.model.resource import Device as PublishedDevice
 from allotment.model.trees import Tree
 

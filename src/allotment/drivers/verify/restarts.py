@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.introducing import CHECKS as INTRODUCING
-from allotment.drivers.verify.preparing import ids_of, prepared, same
+from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.prepare import ids_of, prepared, same
 from allotment.drivers.verify.publishing import changes, settled
-from allotment.drivers.verify.trial import Trial
-from allotment.drivers.verify.undoing import gone
+from allotment.drivers.verify.registration import CHECKS as INTRODUCING
+from allotment.drivers.verify.unprepare import gone
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 
 _ROLLING = "drivers are updated while pods run"

@@ -32,13 +32,13 @@ from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Claim, Condition, Driver, Offer, Prepared, Refused
 from allotment.drivers.health import Board
 from allotment.drivers.host import Held, Host
-from allotment.drivers.preparing.checkpoint import VERSION, Checkpoint, Entry, Part
-from allotment.drivers.preparing.claims import fetched, granted
-from allotment.drivers.preparing.files import ClaimFiles
-from allotment.drivers.preparing.metadata import documents
-from allotment.drivers.preparing.recovering import recovered, refusal, revived, saved, swept
-from allotment.drivers.preparing.status import Statuses
-from allotment.drivers.preparing.turns import Turns
+from allotment.drivers.preparation.cdi_files import ClaimFiles
+from allotment.drivers.preparation.checkpoint import VERSION, Checkpoint, Entry, Part
+from allotment.drivers.preparation.claims import fetched, granted
+from allotment.drivers.preparation.device_status import Statuses
+from allotment.drivers.preparation.locks import Turns
+from allotment.drivers.preparation.metadata import documents
+from allotment.drivers.preparation.recovery import recovered, refusal, revived, saved, swept
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import Device
 from allotment.model.trees import Tree

@@ -12,8 +12,8 @@ import pytest
 
 from allotment.drivers import host as hosts
 from allotment.drivers.driver import Claim, Prepared, Refused
-from allotment.drivers.preparing import node_driver as framework
-from allotment.drivers.preparing.node_driver import NodeDriver
+from allotment.drivers.preparation import node_driver as framework
+from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
