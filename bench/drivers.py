@@ -26,13 +26,13 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import hardware
 from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
+from allotment.kubelet_plugin.client import Connected, PluginInfo
+from allotment.kubelet_plugin.messages import ClaimRef, Plugin
+from allotment.kubelet_plugin.registration import register
+from allotment.kubelet_plugin.server import served
 from allotment.lab.plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
-from allotment.plugin.client import Connected, PluginInfo
-from allotment.plugin.messages import ClaimRef, Plugin
-from allotment.plugin.registration import register
-from allotment.plugin.server import served
 
 NODE = "n1"
 ROUNDS = 200

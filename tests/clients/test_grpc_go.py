@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from allotment.externalgrpc.server import served
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
-from allotment.externalgrpc.serving import served
 from tests.unit.externalgrpc.test_services import Chooser, Cloud, Keys, made
 
 RECORDED: list[dict[str, Any]] = json.loads(

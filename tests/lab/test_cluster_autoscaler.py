@@ -19,7 +19,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from allotment import protobuf
+from allotment import grpc_codec
 from allotment.externalgrpc import encoding, objects
 from allotment.externalgrpc.expander import Option
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
@@ -71,8 +71,8 @@ class Servers:
         return [option.nodeGroupId for option in answer.options]
 
     def _call(self, channel: grpc.Channel, path: str, request: Message, answer: type[M]) -> M:
-        method = channel.unary_unary(path, request_serializer=protobuf.encode, response_deserializer=bytes)
-        return protobuf.decode(answer, method(request, timeout=120, wait_for_ready=True))
+        method = channel.unary_unary(path, request_serializer=grpc_codec.encode, response_deserializer=bytes)
+        return grpc_codec.decode(answer, method(request, timeout=120, wait_for_ready=True))
 
     def close(self) -> None:
         self._cloud.close()

@@ -16,8 +16,8 @@ from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.example import ExampleGpus
 from allotment.drivers.program import Place, drive
 from allotment.fleet.modes import Example
-from allotment.plugin.messages import ClaimRef
-from allotment.plugin.registry import Registry
+from allotment.kubelet_plugin.messages import ClaimRef
+from allotment.kubelet_plugin.plugin_watcher import Registry
 from tests.lab.stage import stage
 
 NODE = "real"

@@ -25,9 +25,9 @@ import msgspec
 
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.fleet.modes import DynamicMig
+from allotment.kubelet_plugin.messages import ClaimRef, Prepared
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef, Prepared
 from tests.storm.driver_process import NODE, machine, serve
 
 _DRIVER = "gpu.nvidia.com"

@@ -76,7 +76,7 @@ async def _serve(
     from allotment.cli.live.programs import context_of, features_of
     from allotment.cluster import program
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.externalgrpc.serving import CannotListen, UnusableCertificate
+    from allotment.externalgrpc.server import CannotListen, UnusableCertificate
 
     async with HttpClient(way, _NAME) as client:
         options = _options(arguments, served, types, groups, await features_of(arguments, client))
@@ -116,7 +116,7 @@ def _options(
         from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
         from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
         from allotment.externalgrpc.encoding import checked_slices_field
-        from allotment.externalgrpc.serving import Tls
+        from allotment.externalgrpc.server import Tls
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
     try:

@@ -26,7 +26,7 @@ def run_driver(arguments: Namespace) -> int:
     way = way_to(arguments)
     from allotment.drivers.host import Held
     from allotment.drivers.program import run_at
-    from allotment.plugin.sockets import SocketUnusable
+    from allotment.kubelet_plugin.sockets import SocketUnusable
 
     with told(way):
         try:

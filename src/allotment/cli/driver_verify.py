@@ -69,7 +69,7 @@ async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
     """The driver's process, if the kit is to start it; it ends with the block."""
     from allotment.drivers.verify.driver_process import Process
     from allotment.drivers.verify.socket_discovery import is_socket
-    from allotment.plugin.sockets import answers
+    from allotment.kubelet_plugin.sockets import answers
 
     if not arguments.command:
         yield None

@@ -107,7 +107,7 @@ def driver(driver: Driver, place: Place) -> Component:
     """A driver of one node: each copy does its own part."""
     from allotment.drivers.host import Held
     from allotment.drivers.program import node_program
-    from allotment.plugin.sockets import SocketUnusable
+    from allotment.kubelet_plugin.sockets import SocketUnusable
 
     said = ["the kubelet has not registered the driver yet"]
 

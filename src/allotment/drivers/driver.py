@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from allotment.cdi.spec import ContainerEdits
+from allotment.kubelet_plugin.messages import Health
 from allotment.model.node_selectors import NodeSelector
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CounterSet, Device, DeviceAttribute, DeviceTaint
 from allotment.model.trees import Tree as Tree
-from allotment.plugin.messages import Health
 
 
 class Offer(NamedTuple):

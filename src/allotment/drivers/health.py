@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Condition, Offer
+from allotment.kubelet_plugin.messages import DeviceHealth
 from allotment.model.resource import Device
-from allotment.plugin.messages import DeviceHealth
 
 #: A kubelet takes a device for unknown when it heard nothing of it for so long (KEP-4680; 30 s unless told).
 TIMEOUT_SECONDS: Final = 60

@@ -18,7 +18,7 @@ from allotment.cluster.remote.kubeconfig import target as usual_target
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import Held
 from allotment.drivers.program import Place, run_at, usual_place
-from allotment.plugin.sockets import SocketUnusable
+from allotment.kubelet_plugin.sockets import SocketUnusable
 
 _TOLD: Final = (StatusError, Unreachable, SocketUnusable, Held, OSError)
 

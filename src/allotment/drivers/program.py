@@ -30,11 +30,11 @@ from allotment.drivers.driver import Driver, Simulating
 from allotment.drivers.host import FileStorage, Host, real_boot_id
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import SIMULATED, Publisher
+from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.sockets import socket_paths
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
-from allotment.plugin.server import served
-from allotment.plugin.sockets import socket_paths
 
 log = logging.getLogger(__name__)
 

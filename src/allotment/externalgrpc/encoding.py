@@ -9,7 +9,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from allotment import protobuf
+from allotment import grpc_codec
 from allotment.externalgrpc import objects
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceState, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.expander import Option
@@ -114,7 +114,7 @@ def checked_slices_field(number: int) -> int:
 def template_response(template: TemplateNode, slices_field: int = 0) -> bytes:
     """A template, with its slices if their field has a number in the autoscaler that asks; it skips what it has not."""
     node = objects.to_bytes(objects.NODE, template.node)
-    data = protobuf.encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
+    data = grpc_codec.encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
     if not slices_field:
         return data
     tag = _varint(slices_field << 3 | 2)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from allotment import protobuf
-from allotment.externalgrpc import encoding, failures
+from allotment import grpc_codec
+from allotment.externalgrpc import encoding, errors
 from allotment.externalgrpc.cloud_provider import CloudProvider
 from allotment.externalgrpc.expander import Chooser
 from allotment.externalgrpc.objects import POD, Unreadable, from_bytes
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     Service = grpc.GenericRpcHandler[Any, Any]
     _Handler = grpc.RpcMethodHandler[Any, Any]
 
-CODES: Final[Mapping[type[failures.CallFailed], grpc.StatusCode]] = {
-    failures.NotFound: grpc.StatusCode.NOT_FOUND,
-    failures.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
-    failures.NotNow: grpc.StatusCode.FAILED_PRECONDITION,
-    failures.OutOfResources: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    failures.Denied: grpc.StatusCode.PERMISSION_DENIED,
-    failures.Unavailable: grpc.StatusCode.UNAVAILABLE,
-    failures.NotServed: grpc.StatusCode.UNIMPLEMENTED,
+CODES: Final[Mapping[type[errors.CallFailed], grpc.StatusCode]] = {
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotNow: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.OutOfResources: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Denied: grpc.StatusCode.PERMISSION_DENIED,
+    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.NotServed: grpc.StatusCode.UNIMPLEMENTED,
 }
 
 
@@ -75,7 +75,7 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
     async def increase(request: wire.NodeGroupIncreaseSizeRequest) -> Message:
         if request.delta <= 0:
-            raise failures.InvalidArgument(f"size increase must be positive, found {request.delta}")
+            raise errors.InvalidArgument(f"size increase must be positive, found {request.delta}")
         await provider.increase(request.id, request.delta)
         return wire.NodeGroupIncreaseSizeResponse()
 
@@ -85,7 +85,7 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
     async def decrease(request: wire.NodeGroupDecreaseTargetSizeRequest) -> Message:
         if request.delta >= 0:
-            raise failures.InvalidArgument(f"size decrease must be negative, found {request.delta}")
+            raise errors.InvalidArgument(f"size decrease must be negative, found {request.delta}")
         await provider.take_back(request.id, -request.delta)
         return wire.NodeGroupDecreaseTargetSizeResponse()
 
@@ -134,16 +134,16 @@ def expander_service(chooser: Chooser) -> Service:
 def _method(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
     async def handle(request: bytes, context: _Context) -> bytes:
         try:
-            answered = await answer(protobuf.decode(kind, request))
-            return answered if isinstance(answered, bytes) else protobuf.encode(answered)
-        except protobuf.Garbled as error:
+            answered = await answer(grpc_codec.decode(kind, request))
+            return answered if isinstance(answered, bytes) else grpc_codec.encode(answered)
+        except grpc_codec.Garbled as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
         except Unreadable as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, protobuf.fitting(str(error)))
-        except failures.CallFailed as error:
-            await context.abort(CODES.get(type(error), grpc.StatusCode.UNKNOWN), protobuf.fitting(str(error)))
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, grpc_codec.fitting(str(error)))
+        except errors.CallFailed as error:
+            await context.abort(CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.fitting(str(error)))
         except Exception as error:
             log.exception("A call of cluster-autoscaler failed for an unexpected reason")
-            await context.abort(grpc.StatusCode.INTERNAL, protobuf.fitting(f"{type(error).__name__}: {error}"))
+            await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.fitting(f"{type(error).__name__}: {error}"))
 
     return grpc.unary_unary_rpc_method_handler(handle)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from allotment.plugin.messages import PreparedDevice
+from allotment.kubelet_plugin.messages import PreparedDevice
 
 FILE: Final = "dra_manager_state"
 _KIND: Final = "DRACheckpoint"

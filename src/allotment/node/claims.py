@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, Plugin, PreparedDevice
 from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint
@@ -24,7 +25,6 @@ from allotment.node.checkpoint import ClaimRecord
 from allotment.node.keyed_lock import Turns
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError, claim_names, is_made_for, requests_of
-from allotment.plugin.messages import CallFailed, ClaimRef, Plugin, PreparedDevice
 
 #: Real seconds that a driver may take for a call: its work is real even where the lab's clock runs faster.
 _CALL_SECONDS: Final = 45.0

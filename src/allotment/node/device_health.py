@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Timer
+from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Health, Plugin, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
-from allotment.plugin.messages import CallFailed, DeviceHealth, Health, Plugin, PreparedDevice
 
 #: Seconds after which silence means that nobody knows, unless the driver says otherwise.
 _USUAL_TIMEOUT: Final = 30.0

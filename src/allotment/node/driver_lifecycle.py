@@ -18,10 +18,10 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
+from allotment.kubelet_plugin.messages import Plugin
 from allotment.model.resource import ResourceSlice
 from allotment.node.device_health import DeviceHealths
 from allotment.node.plugins import Plugins
-from allotment.plugin.messages import Plugin
 
 #: Seconds that a driver may be gone before its slices are.
 GONE_SECONDS: Final = 30.0
@@ -59,7 +59,7 @@ class Drivers:
 
                 def watch(node: str, folder: Path) -> None:
                     # Only where drivers are outside is what speaks with them needed.
-                    from allotment.plugin.registry import Registry
+                    from allotment.kubelet_plugin.plugin_watcher import Registry
 
                     if (known := registries.pop(node, None)) is not None:
                         known.cancel()

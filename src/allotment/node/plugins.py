@@ -1,6 +1,6 @@
 """Which drivers serve the claims of which node.
 
-A driver is a :class:`~allotment.plugin.messages.Plugin`: a call away in this process (the lab's own fleet), or a
+A driver is a :class:`~allotment.kubelet_plugin.messages.Plugin`: a call away in this process (the lab's own fleet), or a
 process of its own that registered through a node's plugins folder, as with a real kubelet. Slices that a user wrote by
 hand for a simulated node belong to no driver at all; their devices are handed out all the same
 (:class:`Permissive`), or nobody could try a manifest before there is a driver.
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from allotment.plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
 
 #: A driver of a node came (its newest plugin) or went (None).
 Changed = Callable[[str, str, Plugin | None], None]
@@ -38,7 +38,7 @@ class Permissive:
 
 
 class Registrations(Protocol):
-    """Drivers that registered in a folder (:class:`allotment.plugin.registry.Registry`)."""
+    """Drivers that registered in a folder (:class:`allotment.kubelet_plugin.plugin_watcher.Registry`)."""
 
     def find(self, driver: str) -> Plugin | None:
         """The one to call now."""

@@ -19,9 +19,9 @@ from allotment.drivers.nvidia.simulated.compute_server import Compute
 from allotment.drivers.program import Place, drive
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet.description import parse_fleet
+from allotment.kubelet_plugin.messages import ClaimRef
+from allotment.kubelet_plugin.plugin_watcher import Registry
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
-from allotment.plugin.registry import Registry
 from allotment.tools.permissions.rule import Part
 from tests.kube.permitted.ground import Account, Ground, there
 from tests.kube.permitted.playing import scraped, until

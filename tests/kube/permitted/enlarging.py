@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from allotment import protobuf
+from allotment import grpc_codec
 from allotment.autoscaler.cluster_autoscaler.node_groups import groups_of, wanted
 from allotment.autoscaler.cluster_autoscaler.program import Listening, Options, servers
 from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, MigManager
@@ -96,8 +96,8 @@ class _Calls:
 
     async def __call__(self, name: str, request: Message, answer: type[M]) -> M:
         path = f"/{self._service}/{name}"
-        method = self._channel.unary_unary(path, request_serializer=protobuf.encode, response_deserializer=bytes)
-        return protobuf.decode(answer, await method(request, timeout=_SECONDS, wait_for_ready=True))
+        method = self._channel.unary_unary(path, request_serializer=grpc_codec.encode, response_deserializer=bytes)
+        return grpc_codec.decode(answer, await method(request, timeout=_SECONDS, wait_for_ready=True))
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from allotment.drivers import program, vendors
 from allotment.drivers.host import Held
 from allotment.drivers.nvidia.host.roots import Roots
 from allotment.drivers.simulation import Pretending
-from allotment.plugin.sockets import SocketUnusable
+from allotment.kubelet_plugin.sockets import SocketUnusable
 
 _KUBECONFIG = """
 apiVersion: v1

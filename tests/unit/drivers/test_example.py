@@ -26,12 +26,12 @@ from allotment.drivers.publishing.slice_builder import slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import CLASSES
 from allotment.fleet.modes import Example
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceTaint, ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree, to_tree, to_value
-from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import NODE, memory_host, opaque, put_claim

@@ -21,11 +21,11 @@ from allotment.drivers.host import FileStorage, Host
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.program import Place, serve
 from allotment.drivers.publishing.publisher import Publisher
+from allotment.kubelet_plugin.messages import Plugin
+from allotment.kubelet_plugin.plugin_watcher import Registry
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaint, ResourceSlice
-from allotment.plugin.messages import Plugin
-from allotment.plugin.registry import Registry
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.publication import Cluster
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, put_claim

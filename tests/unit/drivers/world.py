@@ -18,9 +18,9 @@ from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Refused
 from allotment.drivers.host import FileStorage, Host, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster.memory import MemoryClient
 
 DRIVER = "gpu.test"

@@ -19,7 +19,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment import protobuf
+from allotment import grpc_codec
 from allotment.externalgrpc import encoding, objects
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.objects import Kind, Unreadable
@@ -50,8 +50,8 @@ def kind_of(line: dict[str, Any]) -> type[Message]:
 @pytest.mark.parametrize("line", MESSAGES, ids=name)
 def test_a_message_is_written_and_read_as_upstream_does(line: dict[str, Any]) -> None:
     message = json_format.ParseDict(line["values"], kind_of(line)())
-    assert protobuf.encode(message).hex() == line["hex"]
-    read = protobuf.decode(kind_of(line), bytes.fromhex(line["hex"]))
+    assert grpc_codec.encode(message).hex() == line["hex"]
+    read = grpc_codec.decode(kind_of(line), bytes.fromhex(line["hex"]))
     assert read == message
     assert not unknown(read)
 
@@ -116,42 +116,42 @@ OPTIONS = Options(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -1_500_000
 
 def test_groups() -> None:
     data = recorded("NodeGroup", "all of it")
-    assert protobuf.encode(encoding.group_message(GROUP)) == data
-    assert autoscaler.group_of(protobuf.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
-    assert protobuf.encode(encoding.group_message(None)) == b""
+    assert grpc_codec.encode(encoding.group_message(GROUP)) == data
+    assert autoscaler.group_of(grpc_codec.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
+    assert grpc_codec.encode(encoding.group_message(None)) == b""
     assert autoscaler.group_of(cloud_provider_pb2.NodeGroup()) is None
 
 
 def test_nodes() -> None:
     data = recorded("ExternalGrpcNode", "all of it")
-    node = encoding.node_of(protobuf.decode(cloud_provider_pb2.ExternalGrpcNode, data))
+    node = encoding.node_of(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data))
     assert node.provider_id == "aws:///eu-central-1a/i-0a1b"
     assert node.labels["b/c"] == "ü"
-    assert protobuf.encode(autoscaler.node_message(node)) == data
+    assert grpc_codec.encode(autoscaler.node_message(node)) == data
 
 
 def test_instances_in_all_states() -> None:
     data = recorded("NodeGroupNodesResponse", "in all states")
     response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.instance_message, INSTANCES))
-    assert protobuf.encode(response) == data
-    read = protobuf.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
+    assert grpc_codec.encode(response) == data
+    read = grpc_codec.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
     assert tuple(map(autoscaler.instance_of, read.instances)) == INSTANCES
 
 
 def test_options() -> None:
     data = recorded("NodeGroupAutoscalingOptions", "all of them")
-    assert encoding.options_of(protobuf.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, data)) == OPTIONS
+    assert encoding.options_of(grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, data)) == OPTIONS
     message = encoding.options_message(OPTIONS)
     assert message is not None
-    assert protobuf.encode(message) == data
+    assert grpc_codec.encode(message) == data
     zero = encoding.options_message(Options(unneeded=0))
     assert zero is not None
-    assert protobuf.encode(zero) == recorded("NodeGroupAutoscalingOptions", "times of zero")
+    assert grpc_codec.encode(zero) == recorded("NodeGroupAutoscalingOptions", "times of zero")
     assert encoding.options_message(None) is None
 
 
 def test_an_hour_and_a_half_is_one_and_a_half() -> None:
-    request = protobuf.decode(
+    request = grpc_codec.decode(
         cloud_provider_pb2.PricingNodePriceRequest, recorded("PricingNodePriceRequest", "an hour and a half")
     )
     assert encoding.hours(request.startTimestamp, request.endTimestamp) == 1.5
@@ -159,7 +159,7 @@ def test_an_hour_and_a_half_is_one_and_a_half() -> None:
 
 def test_gpu_types() -> None:
     response = encoding.gpu_types_response(("H100", "T4", "A10G"))
-    assert protobuf.encode(response) == recorded("GetAvailableGPUTypesResponse", "types")
+    assert grpc_codec.encode(response) == recorded("GetAvailableGPUTypesResponse", "types")
 
 
 NODE = next(line["values"] for line in OBJECTS if line["message"] == "v1.Node" and line["what"] == "a node")
@@ -176,7 +176,7 @@ def test_a_template_is_the_bare_node() -> None:
 def test_slices_go_where_the_setting_says(number: int) -> None:
     template = TemplateNode(NODE, (SLICE, SLICE))
     data = encoding.template_response(template, number)
-    message = protobuf.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
+    message = grpc_codec.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
     # An autoscaler without the field finds the node all the same.
     assert message.nodeBytes == objects.to_bytes(objects.NODE, NODE)
     assert unknown(message) == [(number, 2, objects.to_bytes(objects.SLICE, SLICE))] * 2
@@ -190,15 +190,15 @@ def test_a_number_that_no_field_can_have_is_refused(number: int) -> None:
 
 def test_the_question_of_an_expander() -> None:
     data = recorded("BestOptionsRequest", "two options")
-    options, nodes = encoding.asked(protobuf.decode(expander_pb2.BestOptionsRequest, data))
+    options, nodes = encoding.asked(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     assert [(option.group, option.nodes, len(option.pods)) for option in options] == [(GROUP.id, 2, 2), ("b", 1, 0)]
     assert options[0].pods[0]["status"]["resourceClaimStatuses"] == [
         {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
     ]
     assert set(nodes) == {GROUP.id, "b"}
-    assert protobuf.encode(autoscaler.best_options_request(options, nodes)) == data
+    assert grpc_codec.encode(autoscaler.best_options_request(options, nodes)) == data
     answer = encoding.best_options_response(options, ["b"])
-    assert protobuf.encode(answer) == recorded("BestOptionsResponse", "one of them")
+    assert grpc_codec.encode(answer) == recorded("BestOptionsResponse", "one of them")
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -206,8 +206,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
 def test_any_node_comes_back(node: NodeRef) -> None:
-    data = protobuf.encode(autoscaler.node_message(node))
-    assert encoding.node_of(protobuf.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
+    data = grpc_codec.encode(autoscaler.node_message(node))
+    assert encoding.node_of(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
 
 
 @given(
@@ -223,14 +223,14 @@ def test_any_node_comes_back(node: NodeRef) -> None:
 def test_any_options_come_back(options: Options) -> None:
     message = encoding.options_message(options)
     assert message is not None
-    read = protobuf.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, protobuf.encode(message))
+    read = grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, grpc_codec.encode(message))
     assert encoding.options_of(read) == options
 
 
 @given(st.binary(max_size=60))
 def test_garbage_never_crashes(data: bytes) -> None:
-    with suppress(protobuf.Garbled, Unreadable):
-        encoding.asked(protobuf.decode(expander_pb2.BestOptionsRequest, data))
+    with suppress(grpc_codec.Garbled, Unreadable):
+        encoding.asked(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     with suppress(Unreadable):
         (option,), _ = encoding.asked(expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])]))
         assert [pod["kind"] for pod in option.pods] == ["Pod"]

@@ -12,7 +12,7 @@ import pytest
 
 from allotment.externalgrpc import wire
 from allotment.externalgrpc.wire import cloud_provider_pb2, expander_pb2
-from tests.unit.plugin.test_protos import ROOT, needs_tools, pinned
+from tests.unit.kubelet_plugin.test_protos import ROOT, needs_tools, pinned
 
 COMMITTED = Path(wire.__file__).parent
 

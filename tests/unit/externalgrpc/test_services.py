@@ -16,11 +16,11 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from allotment.externalgrpc import failures, objects
+from allotment.externalgrpc import errors, objects
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
 from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.server import CannotListen, Tls, UnusableCertificate, check, served
 from allotment.externalgrpc.services import CODES, cloud_provider_service, expander_service
-from allotment.externalgrpc.serving import CannotListen, Tls, UnusableCertificate, check, served
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.certificates import Identity, ensure, issue
@@ -78,7 +78,7 @@ class Cloud:
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         self.note("pod_price", pod["metadata"]["name"], hours)
-        raise failures.NotServed("pods have no price of their own")
+        raise errors.NotServed("pods have no price of their own")
 
     async def gpu_label(self) -> str:
         self.note("gpu_label")
@@ -259,7 +259,7 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
 
 
 @pytest.mark.parametrize("failure", CODES, ids=lambda kind: kind.__name__)
-def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[failures.CallFailed]) -> None:
+def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[errors.CallFailed]) -> None:
     async def test() -> None:
         cloud = Cloud()
         cloud.fails = failure("no group of that name: x")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.kubelet_plugin.messages import PreparedDevice
 from allotment.node.checkpoint import ClaimRecord, CorruptCheckpoint, decode, encode
-from allotment.plugin.messages import PreparedDevice
 
 _DEVICES = st.builds(
     PreparedDevice, st.lists(st.text(max_size=4), max_size=2).map(tuple), st.text(max_size=4), st.text(max_size=4),

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import pytest
 
 from allotment.cluster.resources import CLAIMS
+from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node import claims as claims_module
 from allotment.node.checkpoint import FILE, CorruptCheckpoint, load
 from allotment.node.claims import NodeClaims
 from allotment.node.plugins import Plugins
 from allotment.node.pod_claims import ClaimsError
-from allotment.plugin.messages import Prepared, PreparedDevice
 from tests.unit.cluster import idle
 from tests.unit.node.world import NAMESPACE, NODE, Cluster, FakeDriver, claim
 

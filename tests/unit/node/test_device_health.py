@@ -7,9 +7,9 @@ import time
 
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
+from allotment.kubelet_plugin.messages import DeviceHealth, Health
 from allotment.model.trees import Tree
 from allotment.node.node_config import Machine
-from allotment.plugin.messages import DeviceHealth, Health
 from tests.unit.cluster import idle
 from tests.unit.node.world import DRIVER, NODE, FakeDriver, World, world
 

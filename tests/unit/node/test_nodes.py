@@ -11,13 +11,13 @@ import pytest
 
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, SLICES
+from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.sockets import socket_paths
 from allotment.node import checkpoint, driver_lifecycle, leases
 from allotment.node.checkpoint import ClaimRecord
 from allotment.node.leases import NAMESPACE, Leases, period
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
-from allotment.plugin.server import served
-from allotment.plugin.sockets import socket_paths
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.node.world import DRIVER, NODE, Cluster, FakeDriver, world

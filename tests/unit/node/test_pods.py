@@ -9,10 +9,10 @@ from typing import Any
 from allotment.cdi.spec import ContainerEdits, Device, Spec
 from allotment.cdi.store import Memory
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
+from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted
-from allotment.plugin.messages import Prepared, PreparedDevice
 from tests.unit.cluster import idle
 from tests.unit.node.world import DRIVER, NAMESPACE, NODE, FakeDriver, World, world
 

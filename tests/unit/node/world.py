@@ -13,12 +13,12 @@ from allotment.cluster.client import Client, PatchKind, Propagation, Resource
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import Connection, Sandbox, Write
-from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient
 from tests.waiting import until

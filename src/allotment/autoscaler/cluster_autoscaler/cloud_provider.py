@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.externalgrpc import failures
+from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
@@ -132,12 +132,12 @@ class Cloud:
         """The catalogue's price of a node of ours."""
         group = await self._group_of(node)
         if group is None:
-            raise failures.NotFound(f"node {node.name} is of no group, and has no price here")
+            raise errors.NotFound(f"node {node.name} is of no group, and has no price here")
         return float(group.price) * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         """Not served: what a pod with claims would cost on a machine of just its size, no catalogue says."""
-        raise failures.NotServed("pods have no price of their own here")
+        raise errors.NotServed("pods have no price of their own here")
 
     async def gpu_label(self) -> str:
         """The label of nodes whose GPUs are an extended resource."""
@@ -164,7 +164,7 @@ class Cloud:
             self._known = None
             size = len(await self._staying(found))
             if size + by > found.most:
-                raise failures.InvalidArgument(f"size increase too large: wanted {size + by}, at most {found.most}")
+                raise errors.InvalidArgument(f"size increase too large: wanted {size + by}, at most {found.most}")
             names = await self._new_names(found, by)
             turns = asyncio.Semaphore(_AT_ONCE)
             orders = (self._order(found, name, turns) for name in names)
@@ -189,7 +189,7 @@ class Cloud:
             left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
             if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
                 told = f"{len(left)} machines would be left of {group}, at least {found.least} are wanted"
-                raise failures.NotNow(told)
+                raise errors.NotNow(told)
             await self._give_back(going)
 
     async def take_back(self, group: str, orders: int) -> None:
@@ -199,7 +199,7 @@ class Cloud:
             self._known = None
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
             if orders > len(waiting):
-                raise failures.NotNow(
+                raise errors.NotNow(
                     f"cannot take {orders} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
@@ -238,7 +238,7 @@ class Cloud:
     def _group(self, id: str) -> NodeGroup:
         found = self._groups.get(id)
         if found is None:
-            raise failures.NotFound(f"there is no node group {id!r}")
+            raise errors.NotFound(f"there is no node group {id!r}")
         return found
 
     async def _machines(self) -> _Machines:
@@ -299,17 +299,17 @@ def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | N
     name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
     if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):
         return found
-    raise failures.InvalidArgument(f"node {node.name} is not of {group.id}")
+    raise errors.InvalidArgument(f"node {node.name} is not of {group.id}")
 
 
 def _shown(group: NodeGroup) -> Group:
     return Group(group.id, group.least, group.most, f"{group.id} ({group.price} USD/h)")
 
 
-def _told(error: Exception) -> failures.CallFailed:
+def _told(error: Exception) -> errors.CallFailed:
     """What went wrong, as the autoscaler should take it."""
     if isinstance(error, NoCapacity):
-        return failures.OutOfResources(str(error))
+        return errors.OutOfResources(str(error))
     if isinstance(error, Refused):
-        return failures.Denied(str(error))
-    return failures.Unavailable(str(error))
+        return errors.Denied(str(error))
+    return errors.Unavailable(str(error))

@@ -31,7 +31,7 @@ from allotment.cluster.resources import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from allotment.externalgrpc import failures
+from allotment.externalgrpc import errors
 from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
@@ -72,7 +72,7 @@ class Cheapest:
             async with asyncio.timeout(self._seconds):
                 await self.synced()
         except TimeoutError:
-            raise failures.Unavailable("the cluster has not been read yet") from None
+            raise errors.Unavailable("the cluster has not been read yet") from None
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
         found = await asyncio.to_thread(self._judge, options, nodes, trees, end)
         chosen = best(found)

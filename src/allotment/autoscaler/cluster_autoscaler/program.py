@@ -18,8 +18,8 @@ from allotment.autoscaler.provider import Provider
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import NODES
+from allotment.externalgrpc.server import Tls, served
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
-from allotment.externalgrpc.serving import Tls, served
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from allotment.drivers.nvidia.hardware import Unwatched, Xid
+from allotment.kubelet_plugin.messages import Health
 from allotment.model.resource import DeviceTaint
-from allotment.plugin.messages import Health
 
 XID_TAINT: Final = "gpu.nvidia.com/xid"
 LOST_TAINT: Final = "gpu.nvidia.com/gpu-lost"

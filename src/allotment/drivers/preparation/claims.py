@@ -13,9 +13,9 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Driver, Granted, Refused
 from allotment.drivers.preparation import configuration
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value
-from allotment.plugin.messages import ClaimRef
 
 
 async def fetched(client: Client, ref: ClaimRef) -> Tree:

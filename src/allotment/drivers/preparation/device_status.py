@@ -20,8 +20,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.preparation.checkpoint import Entry, Part
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)
 

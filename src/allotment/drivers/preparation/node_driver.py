@@ -39,11 +39,11 @@ from allotment.drivers.preparation.device_status import Statuses
 from allotment.drivers.preparation.locks import Turns
 from allotment.drivers.preparation.metadata import documents
 from allotment.drivers.preparation.recovery import recovered, refusal, revived, saved, swept
+from allotment.kubelet_plugin import messages
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
-from allotment.plugin import messages
-from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, PreparedDevice
 
 log = logging.getLogger(__name__)
 

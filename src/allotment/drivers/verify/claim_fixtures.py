@@ -24,6 +24,7 @@ from allotment.drivers.verify.verdict import NotChecked
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Aborted, Allocated
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import (
@@ -35,7 +36,6 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.trees import Tree, read_value, to_tree
-from allotment.plugin.messages import ClaimRef
 
 log = logging.getLogger(__name__)
 

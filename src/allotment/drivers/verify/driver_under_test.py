@@ -18,12 +18,12 @@ from allotment.drivers.verify.claim_fixtures import Borrowed, Borrower, Changed,
 from allotment.drivers.verify.driver_process import Ended, Life
 from allotment.drivers.verify.socket_discovery import Found, NotFound, find
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.kubelet_plugin.client import CALL_SECONDS, Connected, PluginInfo
+from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, Prepared
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree, read_value
-from allotment.plugin.client import CALL_SECONDS, Connected, PluginInfo
-from allotment.plugin.encoding import V1, V1BETA1, VERSIONS
-from allotment.plugin.messages import CallFailed, ClaimRef, Prepared
 
 log = logging.getLogger(__name__)
 

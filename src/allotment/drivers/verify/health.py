@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
-from allotment.plugin.encoding import HEALTH
-from allotment.plugin.messages import CallFailed
+from allotment.kubelet_plugin.encoding import HEALTH
+from allotment.kubelet_plugin.messages import CallFailed
 
 _USUAL_TIMEOUT = 30
 _LONGEST_MESSAGE = 1024

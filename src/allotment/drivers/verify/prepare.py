@@ -10,9 +10,9 @@ from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.claim_fixtures import Borrowed
 from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.kubelet_plugin.encoding import V1, V1BETA1
+from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
 from allotment.model.trees import Tree
-from allotment.plugin.encoding import V1, V1BETA1
-from allotment.plugin.messages import Prepared, PreparedDevice
 
 _CALLS = "KEP-4381, NodePrepareResources"
 _STRANGER = "stranger.allotment.dev"

@@ -10,8 +10,8 @@ from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.prepare import ids_of, judged
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
 
 _READ = "kubeletplugin helper: the claim is read from the API before it is prepared"
 _NONSENSE: Final[Tree] = {"apiVersion": "verify.allotment.dev/v1", "kind": "Nonsense", "speed": "of light"}

@@ -8,11 +8,11 @@ from pathlib import Path
 from allotment.drivers.verify.check import Check
 from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.kubelet_plugin.encoding import HEALTH, VERSIONS
+from allotment.kubelet_plugin.messages import CallFailed
+from allotment.kubelet_plugin.registration import RegistrationFailed, introduced, register
+from allotment.kubelet_plugin.sockets import answers
 from allotment.model.validation import names
-from allotment.plugin.encoding import HEALTH, VERSIONS
-from allotment.plugin.messages import CallFailed
-from allotment.plugin.registration import RegistrationFailed, introduced, register
-from allotment.plugin.sockets import answers
 
 _HANDSHAKE = "kubelet's plugin watcher: dial 10 s, GetInfo 1 s, NotifyRegistrationStatus 5 s"
 _SERVICES = "KEP-4381; kubelet takes the first entry of supported_versions that it knows"

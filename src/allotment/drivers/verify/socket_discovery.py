@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.plugin.client import PluginInfo
-from allotment.plugin.registration import RegistrationFailed, introduced
-from allotment.plugin.sockets import answers
+from allotment.kubelet_plugin.client import PluginInfo
+from allotment.kubelet_plugin.registration import RegistrationFailed, introduced
+from allotment.kubelet_plugin.sockets import answers
 
 _FOLDER = "plugins_registry"
 

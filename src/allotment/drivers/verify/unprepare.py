@@ -12,7 +12,7 @@ from allotment.drivers.verify.claim_fixtures import Borrowed
 from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.prepare import ids_of, prepared
 from allotment.drivers.verify.verdict import NotChecked, Wrong
-from allotment.plugin.messages import ClaimRef
+from allotment.kubelet_plugin.messages import ClaimRef
 
 _CALLS = "KEP-4381, NodeUnprepareResources"
 _LOOK_SECONDS = 0.05

@@ -20,7 +20,7 @@ from allotment.autoscaler.cluster_autoscaler.option_evaluation import Growth, Ju
 from allotment.autoscaler.cluster_autoscaler.option_evaluation import judged as judged_all
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
-from allotment.externalgrpc import failures
+from allotment.externalgrpc import errors
 from allotment.externalgrpc.expander import Option
 from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
@@ -330,7 +330,7 @@ def test_pods_that_only_the_autoscaler_knows_are_served_too() -> None:
 
 def test_no_time_keeps_all_options() -> None:
     options, nodes = options_for([pod("p", claim="big")], G4DN, G5)
-    with pytest.raises(failures.Unavailable, match="not been read"):
+    with pytest.raises(errors.Unavailable, match="not been read"):
         idle.run(asked(options, nodes, objects(), seconds=0.0))
 
 

@@ -16,7 +16,7 @@ from allotment.autoscaler.cluster_autoscaler.cloud_provider import USUAL, Cloud,
 from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup, group_in, groups_of, wanted
 from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
 from allotment.cluster.errors import Unreachable
-from allotment.externalgrpc import failures
+from allotment.externalgrpc import errors
 from allotment.externalgrpc.cloud_provider import Instance, NodeRef, Options
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node
@@ -113,7 +113,7 @@ async def test_a_mode_goes_along_with_the_order() -> None:
 async def test_not_more_than_the_most() -> None:
     world = World()
     await world.cloud.increase(G5.id, 3)
-    with pytest.raises(failures.InvalidArgument, match="wanted 5, at most 4"):
+    with pytest.raises(errors.InvalidArgument, match="wanted 5, at most 4"):
         await world.cloud.increase(G5.id, 2)
     assert await world.cloud.target_size(G5.id) == 3
 
@@ -121,13 +121,13 @@ async def test_not_more_than_the_most() -> None:
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
-        (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), failures.OutOfResources),
-        (Refused("quota"), failures.Denied),
-        (Unreachable("POST: no answer"), failures.Unavailable),
+        (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), errors.OutOfResources),
+        (Refused("quota"), errors.Denied),
+        (Unreachable("POST: no answer"), errors.Unavailable),
     ],
 )
 @played
-async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[failures.CallFailed]) -> None:
+async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[errors.CallFailed]) -> None:
     world = World()
     world.provider.fails = [raised]
     with pytest.raises(told, match=str(raised)[:10]):
@@ -195,7 +195,7 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     world.provider.put(G5, "running", "ip-0")
     failed = world.provider.put(G5, "failed")
     world.nodes["ip-0"] = "id-0"
-    with pytest.raises(failures.NotNow, match="0 machines would be left"):
+    with pytest.raises(errors.NotNow, match="0 machines would be left"):
         await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
     id = f"allotment://{failed}"
     await world.cloud.delete(G5.id, [NodeRef(id, id)])
@@ -208,7 +208,7 @@ async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
     world.provider.put(G5, "running", "ip-0")
     world.provider.put(MIG, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
-    with pytest.raises(failures.InvalidArgument, match="ip-0 is not of"):
+    with pytest.raises(errors.InvalidArgument, match="ip-0 is not of"):
         await world.cloud.delete(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
     assert len(world.provider.machines) == 2
 
@@ -246,7 +246,7 @@ async def test_only_what_has_not_come_is_taken_back() -> None:
     starting = world.provider.put(G5, "starting")
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
-    with pytest.raises(failures.NotNow, match="2 have not come yet"):
+    with pytest.raises(errors.NotNow, match="2 have not come yet"):
         await world.cloud.take_back(G5.id, 3)
     await world.cloud.take_back(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]
@@ -309,9 +309,9 @@ async def test_prices() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     assert await world.cloud.node_price(NodeRef("", "ip-0"), 2.0) == pytest.approx(2.012)
-    with pytest.raises(failures.NotFound):
+    with pytest.raises(errors.NotFound):
         await world.cloud.node_price(NodeRef("", "ip-9"), 1.0)
-    with pytest.raises(failures.NotServed):
+    with pytest.raises(errors.NotServed):
         await world.cloud.pod_price({}, 1.0)
 
 
@@ -327,7 +327,7 @@ async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
 async def test_a_group_that_is_not_there() -> None:
     cloud = World().cloud
     for call in (cloud.target_size, cloud.instances, cloud.template):
-        with pytest.raises(failures.NotFound, match="no node group 'x'"):
+        with pytest.raises(errors.NotFound, match="no node group 'x'"):
             await call("x")
 
 
@@ -361,7 +361,7 @@ async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bound
                     world.provider.machines[name] = world.provider.machines[name]._replace(state=state, node=node)
                     if node:
                         world.nodes[node] = f"id-{name}"
-        except failures.CallFailed:
+        except errors.CallFailed:
             assert set(world.provider.machines) == before
         if word == "less":
             assert here <= set(world.provider.machines)

@@ -16,8 +16,8 @@ from allotment.drivers.nvidia.plan import read
 from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.preparation.checkpoint import Checkpoint
 from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient

@@ -11,7 +11,7 @@ from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.nvidia import DRIVER
-from allotment.plugin.messages import ClaimRef
+from allotment.kubelet_plugin.messages import ClaimRef
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.cluster.memory import MemoryClient

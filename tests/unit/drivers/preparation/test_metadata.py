@@ -14,9 +14,9 @@ from allotment.cdi.store import Folder
 from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
 from allotment.drivers.host import FileStorage, Host
 from allotment.drivers.preparation.node_driver import NodeDriver
+from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device, DeviceAttribute
 from allotment.model.trees import Tree
-from allotment.plugin.messages import ClaimRef
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, put_claim

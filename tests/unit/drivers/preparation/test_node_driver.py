@@ -14,8 +14,8 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers.driver import Condition, News, Rediscover
 from allotment.drivers.host import MemoryStorage
+from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
 from allotment.model.resource import DeviceTaint
-from allotment.plugin.messages import ClaimRef, PreparedDevice
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, NODE, FakeDriver, memory_host, node_driver, opaque, put_claim

@@ -15,7 +15,7 @@ from allotment.cdi.store import Folder
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers import host as hosts
 from allotment.drivers.host import FileStorage, Held
-from allotment.plugin.messages import CallFailed
+from allotment.kubelet_plugin.messages import CallFailed
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, FakeDriver, disk_host, node_driver, put_claim

@@ -24,10 +24,10 @@ from allotment.drivers.verify.check import Check, Row
 from allotment.drivers.verify.driver_under_test import Patience, Trial, awaken
 from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
-from allotment.plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
-from allotment.plugin.server import served
-from allotment.plugin.sockets import bind, socket_paths
-from allotment.plugin.wire import registration_pb2
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
+from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.sockets import bind, socket_paths
+from allotment.kubelet_plugin.wire import registration_pb2
 from tests.unit.drivers.publication import Cluster
 
 NODE = "n1"

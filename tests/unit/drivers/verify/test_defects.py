@@ -20,9 +20,9 @@ from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.suite import CHECKS
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
-from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
 from tests.unit.drivers.verify.given import IN_VAIN, Bent, World, introduced, trial, verified
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")

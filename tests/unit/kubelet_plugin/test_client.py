@@ -13,11 +13,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from allotment.plugin import encoding
-from allotment.plugin.client import Connected, PluginInfo, VersionsUnknown, chosen
-from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
-from allotment.plugin.server import served
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
+from allotment.kubelet_plugin import encoding
+from allotment.kubelet_plugin.client import Connected, PluginInfo, VersionsUnknown, chosen
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
+from allotment.kubelet_plugin.server import served
+from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
 from tests.waiting import until
 
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -44,7 +44,7 @@ async def process(
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """A driver in a process of its own that is there, or even registered; gives the means to kill it."""
     driver = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.unit.plugin.alone", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.unit.kubelet_plugin.alone", folder, says, pod_uid, stdout=asyncio.subprocess.PIPE
     )
 
     async def kill() -> None:

@@ -1,4 +1,4 @@
-"""A driver in a process of its own, to be killed: ``python -m tests.unit.plugin.alone FOLDER SAYS [POD_UID]``.
+"""A driver in a process of its own, to be killed: ``python -m tests.unit.kubelet_plugin.alone FOLDER SAYS [POD_UID]``.
 
 It prints ``ready`` when its sockets are there, and ``registered`` when a kubelet said so. One that never answers makes
 a file ``called`` instead.
@@ -10,8 +10,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from allotment.plugin.server import served
-from tests.unit.plugin.drivers import Driver, paths
+from allotment.kubelet_plugin.server import served
+from tests.unit.kubelet_plugin.drivers import Driver, paths
 
 
 def tell(what: str) -> None:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from allotment import protobuf
-from allotment.plugin import encoding
-from allotment.plugin.encoding import Version
-from allotment.plugin.messages import CallFailed, DeviceHealth, Plugin
-from allotment.plugin.sockets import Sockets, SocketUnusable, bind, check_length, clear_leftovers
-from allotment.plugin.wire import registration_pb2
+from allotment import grpc_codec
+from allotment.kubelet_plugin import encoding
+from allotment.kubelet_plugin.encoding import Version
+from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Plugin
+from allotment.kubelet_plugin.sockets import Sockets, SocketUnusable, bind, check_length, clear_leftovers
+from allotment.kubelet_plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)
 
@@ -105,16 +105,16 @@ def _dra(plugin: Plugin, version: Version) -> _Service:
         return encoding.unprepare_response(version, answers)
 
     methods = {
-        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=protobuf.encode),
-        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(unprepare, response_serializer=protobuf.encode),
+        encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=grpc_codec.encode),
+        encoding.UNPREPARE: grpc.unary_unary_rpc_method_handler(unprepare, response_serializer=grpc_codec.encode),
     }
     return grpc.method_handlers_generic_handler(version.service, methods)
 
 
 async def _read(kind: type[_M], request: bytes, context: _Context) -> _M:
     try:
-        return protobuf.decode(kind, request)
-    except protobuf.Garbled as error:
+        return grpc_codec.decode(kind, request)
+    except grpc_codec.Garbled as error:
         return await context.abort(grpc.StatusCode.INTERNAL, str(error))
 
 
@@ -124,10 +124,10 @@ async def _answer(call: Awaitable[Any], context: _Context) -> Any:
         return await call
     except CallFailed as error:
         # Plain errors of a Go driver are of code Unknown, too.
-        await context.abort(grpc.StatusCode.UNKNOWN, protobuf.fitting(str(error)))
+        await context.abort(grpc.StatusCode.UNKNOWN, grpc_codec.fitting(str(error)))
     except Exception as error:
         log.exception("A call of the kubelet failed for an unexpected reason")
-        await context.abort(grpc.StatusCode.INTERNAL, protobuf.fitting(f"{type(error).__name__}: {error}"))
+        await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.fitting(f"{type(error).__name__}: {error}"))
 
 
 def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
@@ -139,7 +139,7 @@ def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
             async for devices in _until(ending, news):
                 yield encoding.health_response(devices)
 
-    handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=protobuf.encode)
+    handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=grpc_codec.encode)
     return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
 
 
@@ -186,7 +186,7 @@ def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {
-        "GetInfo": grpc.unary_unary_rpc_method_handler(get_info, response_serializer=protobuf.encode),
-        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(notify, response_serializer=protobuf.encode),
+        "GetInfo": grpc.unary_unary_rpc_method_handler(get_info, response_serializer=grpc_codec.encode),
+        "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(notify, response_serializer=grpc_codec.encode),
     }
     return grpc.method_handlers_generic_handler("pluginregistration.Registration", methods)

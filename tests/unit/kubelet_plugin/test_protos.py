@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from allotment.plugin import wire
+from allotment.kubelet_plugin import wire
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = Path(wire.__file__).parent
@@ -32,8 +32,8 @@ def pinned() -> str:
 @needs_tools
 def test_the_protos_say_what_the_committed_code_says(tmp_path: Path) -> None:
     out = tmp_path / "set"
-    names = sorted(f"allotment/plugin/wire/{path.name}" for path in PROTOS.glob("*.proto"))
-    protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", f"allotment/plugin/wire={PROTOS}"]
+    names = sorted(f"allotment/kubelet_plugin/wire/{path.name}" for path in PROTOS.glob("*.proto"))
+    protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", f"allotment/kubelet_plugin/wire={PROTOS}"]
     subprocess.run([*protoc, f"--descriptor_set_out={out}", *names], check=True)
     made = {file.name: file for file in FileDescriptorSet.FromString(out.read_bytes()).file}
     assert sorted(made) == names
@@ -56,5 +56,5 @@ def test_making_it_again_makes_the_same_files(tmp_path: Path) -> None:
     if version("grpcio-tools") != pinned():
         pytest.skip(f"grpcio-tools {version('grpcio-tools')} is installed, the code is made by {pinned()}")
     subprocess.run([ROOT / "scripts" / "protos", tmp_path], check=True, env={**os.environ, "PYTHON": sys.executable})
-    made = {path.name: path.read_text() for path in (tmp_path / "allotment/plugin/wire").iterdir()}
+    made = {path.name: path.read_text() for path in (tmp_path / "allotment/kubelet_plugin/wire").iterdir()}
     assert made == {path.name: path.read_text() for path in COMMITTED.glob("*_pb2.py*")}

@@ -8,8 +8,8 @@ from typing import Final
 
 import grpc
 
-from allotment.plugin.messages import CallFailed
-from allotment.protobuf import Garbled
+from allotment.grpc_codec import Garbled
+from allotment.kubelet_plugin.messages import CallFailed
 
 #: What the C core says about a connection that cannot be had, and how Go names the same.
 _REFUSALS: Final = (

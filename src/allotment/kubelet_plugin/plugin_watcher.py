@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Clock
-from allotment.plugin.client import Connected, PluginInfo
-from allotment.plugin.messages import Plugin
-from allotment.plugin.registration import RegistrationFailed, register
+from allotment.kubelet_plugin.client import Connected, PluginInfo
+from allotment.kubelet_plugin.messages import Plugin
+from allotment.kubelet_plugin.registration import RegistrationFailed, register
 
 log = logging.getLogger(__name__)
 

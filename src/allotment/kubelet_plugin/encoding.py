@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from allotment.plugin.messages import ClaimRef, DeviceHealth, Health, Prepared, PreparedDevice
-from allotment.plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, Prepared, PreparedDevice
+from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
 
 
 class Version(NamedTuple):

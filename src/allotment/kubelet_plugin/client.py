@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
 
-from allotment import protobuf
+from allotment import grpc_codec
+from allotment.kubelet_plugin import encoding
+from allotment.kubelet_plugin.encoding import Version
+from allotment.kubelet_plugin.grpc_errors import failed, garbled
+from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
+from allotment.kubelet_plugin.wire import health_v1alpha1_pb2
 from allotment.model.quoting import quote
-from allotment.plugin import encoding
-from allotment.plugin.encoding import Version
-from allotment.plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
-from allotment.plugin.statuses import failed, garbled
-from allotment.plugin.wire import health_v1alpha1_pb2
 
 if TYPE_CHECKING:
     # Generic to the type checker only.
@@ -146,17 +146,17 @@ class Connected:
 
     def _method(self, name: str) -> _Method:
         return self._channel.unary_unary(
-            f"/{self.version.service}/{name}", request_serializer=protobuf.encode, response_deserializer=bytes
+            f"/{self.version.service}/{name}", request_serializer=grpc_codec.encode, response_deserializer=bytes
         )
 
     async def _call(self, method: _Method, name: str, claims: Sequence[ClaimRef]) -> Any:
         request = encoding.claims_request(self.version, name, claims)
         call = method(request, timeout=self._seconds)
         try:
-            return protobuf.decode(getattr(self.version.wire, name + "Response"), await call)
+            return grpc_codec.decode(getattr(self.version.wire, name + "Response"), await call)
         except grpc.aio.AioRpcError as error:
             failure = failed(error, self.info.endpoint)
-        except protobuf.Garbled as error:
+        except grpc_codec.Garbled as error:
             failure = garbled(error)
         # The error knows its call, which keeps the channel open for as long as somebody keeps the error: neither it nor
         # the call goes along with ours.
@@ -165,18 +165,18 @@ class Connected:
 
     async def _watch(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         watch = self._channel.unary_stream(
-            f"/{encoding.HEALTH}/{encoding.WATCH}", request_serializer=protobuf.encode, response_deserializer=bytes
+            f"/{encoding.HEALTH}/{encoding.WATCH}", request_serializer=grpc_codec.encode, response_deserializer=bytes
         )
         call = watch(health_v1alpha1_pb2.NodeWatchResourcesRequest())
         self._streams.add(call)
         failure = None
         try:
             async for data in call:
-                yield encoding.health_of(protobuf.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
+                yield encoding.health_of(grpc_codec.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 failure = failed(error, self.info.endpoint)
-        except protobuf.Garbled as error:
+        except grpc_codec.Garbled as error:
             failure = garbled(error)
         finally:
             call.cancel()

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from pathlib import Path
 
-from allotment.plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
-from allotment.plugin.sockets import Sockets, socket_paths
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from allotment.kubelet_plugin.sockets import Sockets, socket_paths
 
 DRIVER = "gpu.example.com"
 CLAIM = ClaimRef("ml", "4f1c-uid", "train")

@@ -12,14 +12,14 @@ from typing import Any
 import grpc
 import pytest
 
-from allotment import protobuf
+from allotment import grpc_codec
 from allotment.cluster.clock import Clock
-from allotment.plugin.messages import Plugin, Prepared
-from allotment.plugin.registry import Registry
-from allotment.plugin.server import served
-from allotment.plugin.wire import registration_pb2
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
-from tests.unit.plugin.test_client import process
+from allotment.kubelet_plugin.messages import Plugin, Prepared
+from allotment.kubelet_plugin.plugin_watcher import Registry
+from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.wire import registration_pb2
+from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
+from tests.unit.kubelet_plugin.test_client import process
 from tests.waiting import until
 
 OLD, NEW = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e", "1bbb6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
@@ -75,10 +75,10 @@ async def introduced(folder: Path, info: dict[str, Any]) -> AsyncIterator[Heard]
     server = grpc.aio.server()
     methods = {
         "GetInfo": grpc.unary_unary_rpc_method_handler(
-            get_info, registration_pb2.InfoRequest.FromString, protobuf.encode
+            get_info, registration_pb2.InfoRequest.FromString, grpc_codec.encode
         ),
         "NotifyRegistrationStatus": grpc.unary_unary_rpc_method_handler(
-            notify, registration_pb2.RegistrationStatus.FromString, protobuf.encode
+            notify, registration_pb2.RegistrationStatus.FromString, grpc_codec.encode
         ),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("pluginregistration.Registration", methods),))

@@ -13,11 +13,11 @@ from typing import Final
 
 import grpc
 
-from allotment import protobuf
-from allotment.plugin import encoding
-from allotment.plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
-from allotment.plugin.statuses import failed, garbled
-from allotment.plugin.wire import registration_pb2
+from allotment import grpc_codec
+from allotment.kubelet_plugin import encoding
+from allotment.kubelet_plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
+from allotment.kubelet_plugin.grpc_errors import failed, garbled
+from allotment.kubelet_plugin.wire import registration_pb2
 
 DIAL_SECONDS: Final = 10.0
 INFO_SECONDS: Final = 1.0
@@ -76,12 +76,12 @@ async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
-    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=protobuf.encode, response_deserializer=bytes)
+    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=grpc_codec.encode, response_deserializer=bytes)
     try:
         data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
-        info = protobuf.decode(registration_pb2.PluginInfo, data)
-    except (grpc.aio.AioRpcError, protobuf.Garbled) as error:
-        reason = garbled(error) if isinstance(error, protobuf.Garbled) else failed(error, socket)
+        info = grpc_codec.decode(registration_pb2.PluginInfo, data)
+    except (grpc.aio.AioRpcError, grpc_codec.Garbled) as error:
+        reason = garbled(error) if isinstance(error, grpc_codec.Garbled) else failed(error, socket)
         raise RegistrationFailed(
             f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
@@ -107,7 +107,7 @@ def _judge(info: PluginInfo, socket: Path) -> None:
 async def _told(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
     # There is nothing in the answer.
     tell = channel.unary_unary(
-        _METHODS + "NotifyRegistrationStatus", request_serializer=protobuf.encode, response_deserializer=bytes
+        _METHODS + "NotifyRegistrationStatus", request_serializer=grpc_codec.encode, response_deserializer=bytes
     )
     status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.clean(error_text))
     try:

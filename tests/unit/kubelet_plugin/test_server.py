@@ -13,14 +13,14 @@ from typing import Any
 import grpc
 import pytest
 
-from allotment import protobuf
-from allotment.plugin import encoding, sockets
-from allotment.plugin.client import Connected, PluginInfo
-from allotment.plugin.messages import CallFailed, DeviceHealth, Prepared
-from allotment.plugin.server import served
-from allotment.plugin.sockets import SocketUnusable, socket_paths
-from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
-from tests.unit.plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in
+from allotment import grpc_codec
+from allotment.kubelet_plugin import encoding, sockets
+from allotment.kubelet_plugin.client import Connected, PluginInfo
+from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Prepared
+from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.sockets import SocketUnusable, socket_paths
+from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
+from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in
 from tests.waiting import until
 
 OLD_POD = "0aaa6a34-5f4c-4d64-9d0e-6f5d9a3c1b2e"
@@ -34,7 +34,9 @@ def folder() -> Iterator[Path]:
 
 async def ask(path: Path, method: str, request: Any, answer: Any) -> Any:
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
-        call = channel.unary_unary(method, request_serializer=protobuf.encode, response_deserializer=answer.FromString)
+        call = channel.unary_unary(
+            method, request_serializer=grpc_codec.encode, response_deserializer=answer.FromString
+        )
         return await call(request, timeout=30)
 
 
@@ -201,7 +203,7 @@ def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) ->
 
 def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An open stream does not hold up the end.
-    monkeypatch.setattr("allotment.plugin.server._GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr("allotment.kubelet_plugin.server._GRACE_SECONDS", 3600.0)
 
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
@@ -238,7 +240,7 @@ def test_who_has_no_health_to_tell_does_not_implement_it(folder: Path) -> None:
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     watch = channel.unary_stream(
                         "/v1alpha1.DRAResourceHealth/NodeWatchResources",
-                        request_serializer=protobuf.encode,
+                        request_serializer=grpc_codec.encode,
                         response_deserializer=health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString,
                     )
                     with pytest.raises(grpc.aio.AioRpcError) as failed:

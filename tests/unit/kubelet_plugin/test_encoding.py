@@ -14,11 +14,11 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment import protobuf
-from allotment.plugin import encoding
-from allotment.plugin.encoding import V1, V1BETA1, VERSIONS, Version
-from allotment.plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
-from allotment.plugin.wire import health_v1alpha1_pb2, registration_pb2
+from allotment import grpc_codec
+from allotment.kubelet_plugin import encoding
+from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS, Version
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
 NAMED = {"v1": V1, "v1beta1": V1BETA1}
@@ -80,7 +80,7 @@ def test_the_bytes_are_upstream_s_and_mean_the_same_to_us(line: dict[str, Any]) 
     package, name = line["message"].split(".")
     data = bytes.fromhex(line["hex"])
     message = ours(package, name, line["values"])
-    assert protobuf.encode(message).hex() == line["hex"]
+    assert grpc_codec.encode(message).hex() == line["hex"]
     if package == "pluginregistration":
         assert type(message).FromString(data) == message
     else:
@@ -97,14 +97,14 @@ def test_every_message_of_the_contract_was_recorded() -> None:
 
 def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
     answer = Prepared((PreparedDevice(("a",), "pool", "gpu-0", ("id",), "share"),))
-    message = protobuf.encode(encoding.prepare_response(V1BETA1, {"u": answer}))
+    message = grpc_codec.encode(encoding.prepare_response(V1BETA1, {"u": answer}))
     plain = Prepared((answer.devices[0]._replace(share_id=""),))
-    assert message == protobuf.encode(encoding.prepare_response(V1, {"u": plain}))
+    assert message == grpc_codec.encode(encoding.prepare_response(V1, {"u": plain}))
     assert encoding.prepared_of(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {"u": plain}
 
 
 def test_fields_and_states_that_are_newer_than_we_are_do_no_harm() -> None:
-    later = protobuf.encode(encoding.unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
+    later = grpc_codec.encode(encoding.unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
     assert encoding.unprepared_of(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
     state = health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
     assert encoding.health_of(state) == (DeviceHealth("", "", "Unknown", 0),)
@@ -125,7 +125,7 @@ ANSWERS = st.dictionaries(TEXT, st.builds(Prepared, st.lists(DEVICES, max_size=3
 
 @given(ANSWERS, st.sampled_from(VERSIONS))
 def test_answers_arrive_as_they_were_sent(answers: dict[str, Prepared], version: Version) -> None:
-    data = protobuf.encode(encoding.prepare_response(version, answers))
+    data = grpc_codec.encode(encoding.prepare_response(version, answers))
     read = encoding.prepared_of(version, version.wire.NodePrepareResourcesResponse.FromString(data))
     if not version.shares:
         answers = {
