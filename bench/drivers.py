@@ -30,7 +30,7 @@ from allotment.kubelet_plugin.client import Connected, PluginInfo
 from allotment.kubelet_plugin.messages import ClaimRef, Plugin
 from allotment.kubelet_plugin.registration import register
 from allotment.kubelet_plugin.server import served
-from allotment.lab.plane import running
+from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 

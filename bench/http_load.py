@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from allotment.lab.serving import new_event_loop
+from allotment.lab.http_server import new_event_loop
 
 
 class Load(NamedTuple):

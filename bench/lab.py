@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from allotment.lab.serving import new_event_loop
+from allotment.lab.http_server import new_event_loop
 from allotment.model.loading import load_paths
 from bench import real_kube
 from bench.control_plane import Bound, Scale, Writes, binding, throughput

@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.lab.serving import new_event_loop
+from allotment.lab.http_server import new_event_loop
 from bench import real_kube
 from bench.control_plane import Bound, Scale, binding
 

@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     if name == "Lab":
         from importlib import import_module
 
-        import_module("allotment.lab.needs").check()
+        import_module("allotment.lab.optional_dependencies").check()
         return import_module("allotment.lab.lab").Lab
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

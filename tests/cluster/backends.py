@@ -18,7 +18,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.version_negotiation import Api
 from allotment.cluster.resources import NAMESPACES
-from allotment.lab.plane import ADMINISTRATOR, Plane, running
+from allotment.lab.control_plane import ADMINISTRATOR, Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
 from allotment.model.trees import Tree

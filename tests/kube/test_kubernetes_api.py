@@ -22,8 +22,8 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet
+from allotment.lab.driver_environment import Ground
 from allotment.lab.drivers import Drivers
-from allotment.lab.ground import Ground
 from allotment.lab.programs import programs
 from allotment.model.features import Features
 from allotment.model.trees import Tree

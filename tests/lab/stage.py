@@ -12,7 +12,7 @@ from typing import Any
 from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, PODS
 from allotment.lab import naming
-from allotment.lab.plane import Plane, running
+from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
 from allotment.model.trees import Tree

@@ -15,7 +15,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.cluster.work_queue import WorkQueue
-from allotment.lab.serving import Server
+from allotment.lab.http_server import Server
 from allotment.model.trees import Tree
 from tests.lab.stage import stage
 

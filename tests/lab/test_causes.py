@@ -203,7 +203,7 @@ def test_a_claim_that_was_made_for_another_pod(monkeypatch: pytest.MonkeyPatch) 
     def all_but_one(*arguments: Any) -> dict[str, Any]:
         return {name: program for name, program in programs(*arguments).items() if name != "resource-claims"}
 
-    monkeypatch.setattr("allotment.lab.plane.programs", all_but_one)
+    monkeypatch.setattr("allotment.lab.control_plane.programs", all_but_one)
 
     async def shown() -> str:
         async with stage(scenario.features) as on:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from allotment.lab.plane import running
+from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from tests.lab.driven import run, statuses

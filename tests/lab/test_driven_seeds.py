@@ -10,7 +10,7 @@ import pytest
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS
 from allotment.drivers.nvidia.simulated.state import State
-from allotment.lab.asking import NoAnswer, ask
+from allotment.lab.pod_http import NoAnswer, ask
 from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
 from tests.lab.manifests import Manifests, Shared, accepted, exactly, parents, pod_with, story

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from allotment.cluster.resources import PODS
-from allotment.lab.asking import NoAnswer, ask
+from allotment.lab.pod_http import NoAnswer, ask
 from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, event, gone, hardware, statuses, variables
 from tests.lab.manifests import accepted, story

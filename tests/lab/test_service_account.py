@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from allotment.lab.plane import running
+from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from tests.lab.driven import run

@@ -19,7 +19,7 @@ from allotment.cli.planning.limits import known_types, limits_of
 from allotment.cli.planning.offered import Offered, offered
 from allotment.cli.shown.mistakes import Failure, Mistake
 from allotment.fleet.catalog import InstanceType
-from allotment.lab import needs
+from allotment.lab import optional_dependencies
 from allotment.model.features import Features
 from allotment.tools.plan.consolidation.disruption import Budget
 
@@ -35,8 +35,11 @@ log = logging.getLogger(__name__)
 
 def run(arguments: Namespace) -> int:
     """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not served."""
-    if missing := needs.missing(needs.CLUSTER):
-        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", needs.CLUSTER_INSTALL)
+    if missing := optional_dependencies.missing(optional_dependencies.CLUSTER):
+        raise Mistake(
+            f"{', '.join(missing)} is not installed, and a cluster is spoken to by it",
+            optional_dependencies.CLUSTER_INSTALL,
+        )
     found = offered(arguments.catalog)
     options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)

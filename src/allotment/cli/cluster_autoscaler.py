@@ -21,7 +21,7 @@ from allotment.cli.given.release import features
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.planning.offered import Offered, offered
 from allotment.cli.shown.mistakes import Mistake
-from allotment.lab import needs
+from allotment.lab import optional_dependencies
 from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
 
@@ -52,7 +52,7 @@ class _Served(NamedTuple):
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
-    if missing := needs.missing(needs.CLUSTER):
+    if missing := optional_dependencies.missing(optional_dependencies.CLUSTER):
         raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
     types = offered(arguments.catalog)
     groups = _groups(arguments, types)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment.cli.shown.mistakes import Mistake
-from allotment.lab import needs
+from allotment.lab import optional_dependencies
 
 
 def run(arguments: Namespace) -> int:
     """Show the examples; 0 when all came out as intended."""
-    missing = needs.missing()
+    missing = optional_dependencies.missing()
     if arguments.example == ["sharing"]:
         if missing:
-            raise Mistake(f"a lab needs {', '.join(missing)}", needs.INSTALL)
+            raise Mistake(f"a lab needs {', '.join(missing)}", optional_dependencies.INSTALL)
         from allotment.cli.demonstrating.sharing import run as share
 
         return share(arguments)
@@ -25,7 +25,7 @@ def run(arguments: Namespace) -> int:
 
         if missing and not (arguments.example or arguments.offline):
             screen = open_screen()
-            screen.line(f"Explained only: a lab needs {', '.join(missing)} ({needs.INSTALL}).")
+            screen.line(f"Explained only: a lab needs {', '.join(missing)} ({optional_dependencies.INSTALL}).")
             screen.line()
         return explain(arguments)
     from allotment.cli.demonstrating.live import run as live

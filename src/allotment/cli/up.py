@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from allotment.cli.given.release import features
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, folded, from_home, open_screen, shorten, width_of
-from allotment.lab import kubeconfig, needs
+from allotment.lab import kubeconfig, optional_dependencies
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> int:
     began = time.perf_counter()
     screen = open_screen()
     with mistakes(arguments.name):
-        needs.check()
+        optional_dependencies.check()
         settings = _settings(arguments)
         register = Register()
         path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.usual_path()
@@ -214,7 +214,7 @@ def mistakes(name: str) -> Iterator[None]:
     """What can be wrong with starting and stopping, as users' mistakes."""
     try:
         yield
-    except needs.NotInstalled as error:
+    except optional_dependencies.NotInstalled as error:
         raise Mistake(str(error)) from None
     except BadName as error:
         raise Mistake(str(error)) from None

@@ -17,7 +17,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.lab.waiting import condition, told
+from allotment.lab.wait_conditions import condition, told
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:

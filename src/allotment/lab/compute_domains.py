@@ -27,8 +27,8 @@ from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.nvidia.compute_domain import COMPUTE_DOMAIN_DRIVER
+from allotment.lab.driver_environment import Ground
 from allotment.lab.fleet import HARDWARE, is_simulated
-from allotment.lab.ground import Ground
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
 

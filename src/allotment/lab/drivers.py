@@ -28,8 +28,8 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import Note, Publisher
 from allotment.drivers.vendors import Fitted, simulated
 from allotment.fleet import FleetError, Machine, parse_fleet
+from allotment.lab.driver_environment import Ground
 from allotment.lab.fleet import HARDWARE, is_simulated
-from allotment.lab.ground import Ground
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
 

@@ -26,15 +26,15 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
-from allotment.lab import kubeconfig, naming, waiting
-from allotment.lab.asking import ask
-from allotment.lab.plane import Plane, running
+from allotment.lab import kubeconfig, naming, wait_conditions
+from allotment.lab.control_plane import Plane, running
+from allotment.lab.pod_http import ask
 from allotment.lab.programs import left_out
 from allotment.lab.runtimes import RuntimeName
 from allotment.lab.settings import RELEASE, Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
-from allotment.lab.waiting import Test
+from allotment.lab.wait_conditions import Test
 from allotment.model.features import Features
 from allotment.model.loading import Document, Loaded, load_paths, load_text
 from allotment.model.trees import Tree
@@ -228,7 +228,9 @@ class Lab:
                 for target in targets:
                     group.create_task(gone(*target))
         except TimeoutError:
-            lines = [f"{kind.kind.lower()}/{name}: {waiting.held(tree)}" for (kind, _, name), tree in held.items()]
+            lines = [
+                f"{kind.kind.lower()}/{name}: {wait_conditions.held(tree)}" for (kind, _, name), tree in held.items()
+            ]
             raise TimeoutError(f"still there after {timeout:g} s:\n" + "\n".join(lines)) from None
 
     def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
@@ -280,7 +282,7 @@ class Lab:
             resource, namespace, name = targets[number]
             async for tree in states(client, resource, namespace, name):
                 seen[number] = tree
-                if tree is not None and waiting.test_of(until, resource.kind)(tree):
+                if tree is not None and wait_conditions.test_of(until, resource.kind)(tree):
                     found[number] = tree
                     return
 
@@ -291,7 +293,7 @@ class Lab:
         except TimeoutError:
             missing = [number for number in range(len(targets)) if number not in found]
             lines = [
-                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {waiting.told(seen.get(number))}"
+                f"{targets[number][0].kind.lower()}/{targets[number][2]}: {wait_conditions.told(seen.get(number))}"
                 for number in missing
             ]
             raise TimeoutError(f"not there after {timeout:g} s:\n" + "\n".join(lines)) from None

@@ -30,9 +30,9 @@ from allotment.controllers.replica_sets import replica_sets, replication_control
 from allotment.controllers.resource_claims import resource_claims
 from allotment.controllers.stateful_sets import stateful_sets
 from allotment.lab.compute_domains import ComputeDomains
+from allotment.lab.driver_environment import Ground
 from allotment.lab.drivers import Drivers
-from allotment.lab.ground import Ground
-from allotment.lab.joining import joining
+from allotment.lab.node_registration import joining
 from allotment.model.features import Features
 from allotment.model.pod_groups import GATE
 from allotment.scheduler.program import Options, scheduler

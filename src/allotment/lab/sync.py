@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
 from allotment.cluster.client import Client, Event, Listing, PatchKind, Propagation, Resource
-from allotment.lab.serving import new_event_loop
+from allotment.lab.http_server import new_event_loop
 from allotment.model.trees import Tree
 
 T = TypeVar("T")

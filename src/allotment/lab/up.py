@@ -62,7 +62,7 @@ def run(
 
     ``ready`` is told once, ``show`` (if given) again whenever the numbers change.
     """
-    from allotment.lab.serving import new_event_loop  # stopping a lab does without
+    from allotment.lab.http_server import new_event_loop  # stopping a lab does without
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     with place.register.hold(settings.name):
@@ -75,8 +75,8 @@ def run(
 async def _serve(
     settings: Settings, place: Place, ready: Callable[[Status], None], show: Callable[[Overview], None] | None
 ) -> None:
+    from allotment.lab.control_plane import running
     from allotment.lab.overview import shown
-    from allotment.lab.plane import running
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

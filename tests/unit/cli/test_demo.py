@@ -127,7 +127,7 @@ def test_of_an_error_what_is_wrong_is_shown(errors: str, words: str) -> None:
 
 
 def test_without_what_a_lab_needs_the_examples_are_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.lab.needs.missing", lambda: ["no_such_package"])
+    monkeypatch.setattr("allotment.lab.optional_dependencies.missing", lambda: ["no_such_package"])
     ran = allot("demo")
     assert ran.code == 0
     assert ran.out.startswith("Explained only: a lab needs no_such_package (pip install 'allotment[lab]').")

@@ -13,7 +13,7 @@ from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, EV
 from allotment.drivers.nvidia.compute_domain.kind import install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
 from allotment.lab.compute_domains import CLIQUE
-from allotment.lab.plane import Plane, running
+from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from tests.waiting import until

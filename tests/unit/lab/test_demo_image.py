@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from allotment.lab.asking import NoAnswer
 from allotment.lab.lab import Lab
+from allotment.lab.pod_http import NoAnswer
 from tests.unit.lab.test_runtimes import POD
 
 

@@ -10,9 +10,9 @@ import pytest
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS, SLICES
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import parse_fleet, slices_of
+from allotment.lab.control_plane import Plane, running
 from allotment.lab.drivers import FAULTS
 from allotment.lab.fleet import HARDWARE
-from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment import Lab
+from allotment.lab.driver_environment import Ground
 from allotment.lab.drivers import Drivers
-from allotment.lab.ground import Ground
 from allotment.lab.programs import NAMES, UnknownProgram, left_out, programs
 from allotment.model.features import Features
 from allotment.node.kubelet import Kubelets

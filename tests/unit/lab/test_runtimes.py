@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from allotment.lab.asking import NoAnswer
 from allotment.lab.lab import Lab
+from allotment.lab.pod_http import NoAnswer
 from allotment.node.runtimes.images import InvalidImages
 
 POD = """

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from allotment.apiserver.http_messages import Answer, Request
 from allotment.apiserver.storage.store import Store
-from allotment.lab.plane import Plane, running
+from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.features import GATES, Features
 

@@ -20,8 +20,8 @@ from allotment.cli.demonstrating.sharing_cases import BREADTH, CASES, FLEET, POR
 from allotment.cli.shown.mistakes import Mistake
 from allotment.cli.shown.screen import Screen, from_home, open_screen
 from allotment.fractal.sheet import Group, sheet
-from allotment.lab.asking import NoAnswer
 from allotment.lab.lab import Lab
+from allotment.lab.pod_http import NoAnswer
 from allotment.model.trees import Tree
 
 _MEASURE_SECONDS: Final = 12.0

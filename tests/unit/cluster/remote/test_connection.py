@@ -25,7 +25,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
-from allotment.lab.serving import Server, server_context
+from allotment.lab.http_server import Server, server_context
 from allotment.model.trees import Tree
 from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, talk
 from tests.waiting import until

@@ -21,7 +21,7 @@ from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.cluster.resources import NODES
 from allotment.lab import certificates
-from allotment.lab.serving import Server, server_context
+from allotment.lab.http_server import Server, server_context
 from tests.unit.cluster.remote.test_http_client import Scripted, answer, refusal, talk
 
 V1 = "client.authentication.k8s.io/v1"

@@ -20,7 +20,7 @@ from allotment.cluster.remote.connection import LATER_SECONDS, Barred
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Plugin, Target
 from allotment.lab import certificates
-from allotment.lab.serving import Server, server_context
+from allotment.lab.http_server import Server, server_context
 from allotment.model.trees import Tree
 
 PODS = Resource("", "v1", "pods", "Pod", True)

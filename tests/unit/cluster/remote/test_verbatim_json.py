@@ -14,7 +14,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.verbatim_json import PROTOBUF, as_stored, encoded
-from allotment.lab.serving import Server
+from allotment.lab.http_server import Server
 
 CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)
 JSON = (("Content-Type", "application/json"),)

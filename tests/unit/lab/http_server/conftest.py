@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from allotment.lab.serving import new_event_loop
-from tests.unit.lab.serving.loopback import Run
+from allotment.lab.http_server import new_event_loop
+from tests.unit.lab.http_server.loopback import Run
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])

@@ -7,7 +7,7 @@ from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.errors import StatusError
-from allotment.lab.trusting import Trusting
+from allotment.lab.anonymous_admin import Trusting
 
 ROOT = User("root", ("system:masters", "system:authenticated"))
 

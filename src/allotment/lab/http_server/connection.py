@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from allotment.apiserver.http_messages import Application, Response, Streaming, Upgrade
-from allotment.lab.serving import heads
-from allotment.lab.serving.handshake import agree
-from allotment.lab.serving.limits import Limits
-from allotment.lab.serving.pieces import pump
-from allotment.lab.serving.reading import Asked, BodyBudget, Reader, Refused, Upgrading
-from allotment.lab.serving.tls import peer_of
-from allotment.lab.serving.websocket import RawSocket, WebSocket
+from allotment.lab.http_server import response_heads
+from allotment.lab.http_server.handshake import agree
+from allotment.lab.http_server.limits import Limits
+from allotment.lab.http_server.request_parser import Asked, BodyBudget, Reader, Refused, Upgrading
+from allotment.lab.http_server.streaming import pump
+from allotment.lab.http_server.tls import peer_of
+from allotment.lab.http_server.websocket import RawSocket, WebSocket
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         self._since = self._server.now()
         if not self._server.admit(self):
             busy = "the server has too many connections: try again"
-            answer = heads.refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),))
+            answer = response_heads.refusal(429, "TooManyRequests", busy, (("Retry-After", "1"),))
             self._respond(answer, head_only=False, keep_alive=False)
             self._go_deaf()
             return
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
 
     def _continue(self) -> None:
         self._reader.continue_due = False
-        self._transport.write(heads.CONTINUE)
+        self._transport.write(response_heads.CONTINUE)
 
     def _awaken(self) -> None:
         if self._wake is not None and not self._wake.done():
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
             answer = await self._server.application(request)
         except Exception:  # noqa: BLE001 - the application's fault costs one answer, not the connection's order
             _log.exception("no answer to %s %s", request.method, request.path)
-            answer = heads.refusal(500, "InternalError", "Internal error occurred: see the server's log")
+            answer = response_heads.refusal(500, "InternalError", "Internal error occurred: see the server's log")
         finally:
             self._give_back(asked)
         if isinstance(answer, Upgrade):
@@ -257,10 +257,15 @@ class Connection(asyncio.Protocol):
     def _respond(self, answer: Response, *, head_only: bool, keep_alive: bool) -> None:
         code, headers, body = answer
         closing = b"" if keep_alive else b"Connection: close\r\n"
-        if not heads.has_body(code):
-            self._transport.write(b"%b%b%b\r\n" % (heads.head(code, headers), heads.date(), closing))
+        if not response_heads.has_body(code):
+            self._transport.write(b"%b%b%b\r\n" % (response_heads.head(code, headers), response_heads.date(), closing))
             return
-        head = b"%b%b%bContent-Length: %d\r\n\r\n" % (heads.head(code, headers), heads.date(), closing, len(body))
+        head = b"%b%b%bContent-Length: %d\r\n\r\n" % (
+            response_heads.head(code, headers),
+            response_heads.date(),
+            closing,
+            len(body),
+        )
         if head_only:
             self._transport.write(head)
         elif len(body) <= _JOIN:
@@ -271,10 +276,10 @@ class Connection(asyncio.Protocol):
 
     async def _stream(self, answer: Streaming, asked: Asked, keep_alive: bool) -> bool:
         """Send a stream; whether the connection may go on after it."""
-        bare = asked.request.method == "HEAD" or not heads.has_body(answer.code)
+        bare = asked.request.method == "HEAD" or not response_heads.has_body(answer.code)
         chunked = asked.chunks and not bare
         keep_alive = keep_alive and (chunked or bare)
-        lines = [heads.head(answer.code, answer.headers), heads.date()]
+        lines = [response_heads.head(answer.code, answer.headers), response_heads.date()]
         if chunked:
             lines.append(b"Transfer-Encoding: chunked\r\n")
         if not keep_alive:
@@ -415,4 +420,6 @@ class Connection(asyncio.Protocol):
                 self._close()
         elif waited > (limits.head_seconds if self._stage == "head" else limits.body_seconds):
             if not self._deaf:
-                self._refuse(heads.refusal(408, "Timeout", f"the request's {self._stage} did not arrive in time"))
+                self._refuse(
+                    response_heads.refusal(408, "Timeout", f"the request's {self._stage} did not arrive in time")
+                )

@@ -9,9 +9,9 @@ import pytest
 
 from allotment.apiserver.http_messages import Answer, Request, Response
 from allotment.lab import certificates
-from allotment.lab.serving import server_context
-from allotment.lab.serving.tls import peer_of
-from tests.unit.lab.serving.loopback import HTML, Run, World, served
+from allotment.lab.http_server import server_context
+from allotment.lab.http_server.tls import peer_of
+from tests.unit.lab.http_server.loopback import HTML, Run, World, served
 
 
 @pytest.fixture(scope="module")

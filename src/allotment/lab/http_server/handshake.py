@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from allotment.apiserver.http_messages import Response, Upgrade
-from allotment.lab.serving.heads import bad_request, head, refusal
+from allotment.lab.http_server.response_heads import bad_request, head, refusal
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 #: What kubectl's tunnels call SPDY streams of a protocol.

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
-from allotment.lab.serving import Limits, Server
-from tests.unit.lab.serving.loopback import HTML, Run, echo, served
+from allotment.lab.http_server import Limits, Server
+from tests.unit.lab.http_server.loopback import HTML, Run, echo, served
 from tests.waiting import until
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"

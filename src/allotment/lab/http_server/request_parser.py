@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import httptools
 
 from allotment.apiserver.http_messages import Peer, Request, Response
-from allotment.lab.serving.heads import bad_request, refusal, too_large
-from allotment.lab.serving.limits import Limits
+from allotment.lab.http_server.limits import Limits
+from allotment.lab.http_server.response_heads import bad_request, refusal, too_large
 
 
 class Asked(NamedTuple):

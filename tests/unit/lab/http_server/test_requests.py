@@ -6,8 +6,8 @@ import json
 import pytest
 
 from allotment.apiserver.http_messages import Answer, Request, Response
-from allotment.lab.serving import Limits
-from tests.unit.lab.serving.loopback import HTML, Run, echo, served
+from allotment.lab.http_server import Limits
+from tests.unit.lab.http_server.loopback import HTML, Run, echo, served
 
 GET = b"GET /a%20b?x=1 HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES
-from allotment.lab.plane import running
+from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.lab.state import DataFolder
 

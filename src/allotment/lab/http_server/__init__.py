@@ -9,7 +9,7 @@ The way of a request: ``reading`` turns bytes into requests, ``connection`` answ
 ``server`` owns all connections, their deadlines and the stop.
 """
 
-from allotment.lab.serving.limits import Limits as Limits
-from allotment.lab.serving.loops import new_event_loop as new_event_loop
-from allotment.lab.serving.server import Server as Server
-from allotment.lab.serving.tls import server_context as server_context
+from allotment.lab.http_server.event_loop import new_event_loop as new_event_loop
+from allotment.lab.http_server.limits import Limits as Limits
+from allotment.lab.http_server.server import Server as Server
+from allotment.lab.http_server.tls import server_context as server_context

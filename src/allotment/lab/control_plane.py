@@ -36,17 +36,17 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
 from allotment.lab import fleet
+from allotment.lab.anonymous_admin import Trusting
+from allotment.lab.bootstrap import FirstObjects
+from allotment.lab.driver_environment import Ground
 from allotment.lab.drivers import Drivers
-from allotment.lab.first_objects import FirstObjects
-from allotment.lab.ground import Ground
+from allotment.lab.http_server import Server, server_context
 from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
-from allotment.lab.serving import Server, server_context
 from allotment.lab.settings import Settings
 from allotment.lab.state import replace_file
-from allotment.lab.trusting import Trusting
 from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from allotment.apiserver.http_messages import Answer, Request, Response, Streaming
-from allotment.lab.serving.pieces import pump
+from allotment.lab.http_server.streaming import pump
 from tests.unit.cluster import idle
-from tests.unit.lab.serving.loopback import HTML, Run, served
+from tests.unit.lab.http_server.loopback import HTML, Run, served
 from tests.waiting import until
 
 WATCH = b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from allotment.lab import needs
+from allotment.lab import optional_dependencies
 
 #: As if the packages were not there, for this process.
-_WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({needs.NEEDED!r}))"
+_WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({optional_dependencies.NEEDED!r}))"
 _TOLD = "a lab needs httptools, aiohttp, cryptography: pip install 'allotment[lab]'"
 
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, EVENTS, NODES, PODS
+from allotment.lab.control_plane import Plane, running
 from allotment.lab.fleet import HARDWARE
-from allotment.lab.plane import Plane, running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from allotment.apiserver.http_messages import Answer, Application, Request, Response
-from allotment.lab.serving import Limits, Server
+from allotment.lab.http_server import Limits, Server
 
 HTML = (("Content-Type", "text/plain"),)
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from allotment.apiserver.http_messages import Application
-from allotment.lab.serving.connection import Connection
-from allotment.lab.serving.limits import DEFAULT, Limits
-from allotment.lab.serving.reading import BodyBudget
+from allotment.lab.http_server.connection import Connection
+from allotment.lab.http_server.limits import DEFAULT, Limits
+from allotment.lab.http_server.request_parser import BodyBudget
 
 #: Connections that are accepted at once, before any of them can be refused.
 _BACKLOG = 128

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.apiserver.http_messages import Answer, Request, Socket, Upgrade
-from allotment.lab.serving.websocket import WebSocket, frame, unmasked
-from tests.unit.lab.serving.loopback import Client, Run, served
+from allotment.lab.http_server.websocket import WebSocket, frame, unmasked
+from tests.unit.lab.http_server.loopback import Client, Run, served
 from tests.waiting import until
 
 PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io", "")
