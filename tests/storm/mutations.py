@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from allotment.cli.checking.data import data
-from allotment.cli.checking.github import commands
-from allotment.cli.checking.sarif import log
-from allotment.cli.checking.telling import Told, tell
-from allotment.cli.shown.screen import Screen
+from allotment.cli.check.github import commands
+from allotment.cli.check.json_output import data
+from allotment.cli.check.sarif import log
+from allotment.cli.check.text_output import Told, tell
+from allotment.cli.output.console import Screen
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import commentary, load_text
 from allotment.model.serialization import to_json

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from allotment.cel.validation_context import validation_context
-from allotment.cli.given.inputs import judge
+from allotment.cli.inputs.objects import judge
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SLICES
 from allotment.fleet import CLASSES, Cluster, cluster_of, parse_fleet

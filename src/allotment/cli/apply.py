@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.cli.live.connection import announce, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.output.errors import Failure
 from allotment.cluster import error_location
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, Served, discover

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from allotment.autoscaler.options import NAME, Options
 from allotment.autoscaler.provider import Absent, Provider
 from allotment.autoscaler.providers.faults import BadFault, Fault, parse_faults
-from allotment.cli.given.durations import duration
-from allotment.cli.given.release import features
+from allotment.cli.inputs.durations import duration
+from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.planning.limits import known_types, limits_of
-from allotment.cli.planning.offered import Offered, offered
-from allotment.cli.shown.mistakes import Failure, Mistake
+from allotment.cli.output.errors import Failure, Mistake
+from allotment.cli.plan.limits import known_types, limits_of
+from allotment.cli.plan.offerings import Offered, offered
 from allotment.fleet.catalog import InstanceType
 from allotment.lab import optional_dependencies
 from allotment.model.features import Features
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
-    from allotment.cli.live.programs import features_of
+    from allotment.cli.live.program_context import features_of
     from allotment.cluster.leader_election import LeaseLost
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.components.lifecycle import NoAnswer, run_component
@@ -77,7 +77,7 @@ async def _scale(arguments: Namespace, found: Offered, way: Target) -> int:
 
 async def _once(client: HttpClient, options: Options) -> int:
     from allotment.autoscaler.program import once
-    from allotment.cli.live.programs import context_of
+    from allotment.cli.live.program_context import context_of
     from allotment.cluster import program
 
     context = context_of(client)
@@ -154,7 +154,7 @@ def provider_of(
     if arguments.cloud:
         raise Mistake("--cloud: wanted together with --provider simulated", "it says what a simulated cloud does wrong")
     from allotment.autoscaler.providers.karpenter import Karpenter
-    from allotment.cli.given.node_classes import mig_manager, node_classes
+    from allotment.cli.inputs.node_classes import mig_manager, node_classes
     from allotment.tools.plan.provisioning.nodeclaims import ClaimSettings
 
     sold = list(dict.fromkeys(one.provider for one in found.catalog.types))

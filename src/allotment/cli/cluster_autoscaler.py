@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.cli.arguments.cluster_autoscaler import CLOUD_PROVIDER, EXPANDER
 from allotment.cli.autoscale import provider_of
 from allotment.cli.cluster_autoscaler_config import Files, Place, config, place_of
-from allotment.cli.given.durations import duration
-from allotment.cli.given.release import features
+from allotment.cli.inputs.durations import duration
+from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.planning.offered import Offered, offered
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
+from allotment.cli.plan.offerings import Offered, offered
 from allotment.lab import optional_dependencies
 from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
@@ -73,7 +73,7 @@ async def _serve(
     arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], way: Target
 ) -> None:
     from allotment.autoscaler.cluster_autoscaler.program import servers
-    from allotment.cli.live.programs import context_of, features_of
+    from allotment.cli.live.program_context import context_of, features_of
     from allotment.cluster import program
     from allotment.cluster.remote.http_client import HttpClient
     from allotment.externalgrpc.server import CannotListen, UnusableCertificate

@@ -8,12 +8,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.cli.given.durations import Deadline, seconds
+from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import announce, namespace_of, on_cluster, refusal
-from allotment.cli.live.kinds import asked
 from allotment.cli.live.manifests import documents, place_of, served_by
+from allotment.cli.live.resource_arguments import asked
 from allotment.cli.live.states import until_gone
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.output.errors import Failure
 from allotment.cluster.client import Propagation
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, Served, discover

@@ -11,9 +11,9 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from allotment.cli.given.release import features_among
-from allotment.cli.shown.mistakes import BadInput, Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.inputs.release import features_among
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.loading import load_paths
 from allotment.tools.doctor.bounding import bounded

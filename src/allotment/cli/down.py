@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import from_home, open_screen
+from allotment.cli.output.console import from_home, open_screen
+from allotment.cli.output.errors import Mistake
 from allotment.cli.up import mistakes
 from allotment.lab.state import DEFAULT_NAME, Register
 

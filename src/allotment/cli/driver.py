@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import told, way_to
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
 
 if TYPE_CHECKING:
     from allotment.drivers.driver import Driver

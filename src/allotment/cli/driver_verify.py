@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allotment.cli.live.connection import announce, connected, told, way_to
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import Mistake
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import open_screen
+from allotment.cli.output.console import open_screen
+from allotment.cli.output.errors import Mistake
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.cli.explain_class import only_classes, show_classes
-from allotment.cli.given.inputs import Inputs, is_live, read_inputs
-from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
-from allotment.cli.shown.manifest import fields
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
+from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import Mistake
+from allotment.cli.output.manifest import fields
 from allotment.fleet import FleetError, parse_fleet
 from allotment.fleet.errors import nearest
 from allotment.model.core import Pod
@@ -59,7 +59,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _live(screen: Screen, arguments: Namespace) -> int:
-    from allotment.cli.live.explaining import explain_on, explain_once
+    from allotment.cli.live.explain import explain_on, explain_once
 
     def answer(inputs: Inputs, by_name: bool) -> Explanation:
         if not inputs.asked:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from allotment.cli.given.inputs import ClusterState, Inputs
-from allotment.cli.shown.manifest import fields
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.naming import kinds_of, ranges
-from allotment.cli.shown.screen import Screen, folded
+from allotment.cli.inputs.objects import ClusterState, Inputs
+from allotment.cli.output.compact_names import kinds_of, ranges
+from allotment.cli.output.console import Screen, folded
+from allotment.cli.output.errors import Mistake
+from allotment.cli.output.manifest import fields
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from allotment.cli.given.release import release
-from allotment.cli.shown.manifest import plain
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, open_screen
+from allotment.cli.inputs.release import release
+from allotment.cli.output.console import Screen, open_screen
+from allotment.cli.output.errors import Mistake
+from allotment.cli.output.manifest import plain
 from allotment.fleet import (
     FORM,
     Accelerator,

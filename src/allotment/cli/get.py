@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
-from allotment.cli.live.kinds import Asked, asked, groups, several_kinds
-from allotment.cli.live.objects import Printer, as_list, name_of, printer, shown
+from allotment.cli.live.printers import Printer, as_list, name_of, printer, shown
+from allotment.cli.live.resource_arguments import Asked, asked, groups, several_kinds
 from allotment.cli.live.tables import ACCEPT, Layout, Query, Table, followed, listed, one, path_of, selection
-from allotment.cli.shown.mistakes import Failure
-from allotment.cli.shown.screen import visible
-from allotment.cli.shown.tabs import Columns
+from allotment.cli.output.console import visible
+from allotment.cli.output.errors import Failure
+from allotment.cli.output.tabwriter import Columns
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Served, discover
 from allotment.cluster.remote.kubeconfig import Target

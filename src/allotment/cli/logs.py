@@ -7,10 +7,10 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import namespace_of, on_cluster
-from allotment.cli.live.kinds import kind_of
 from allotment.cli.live.owners import pods_of
+from allotment.cli.live.resource_arguments import kind_of
 from allotment.cli.live.tables import path_of
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.resources import PODS

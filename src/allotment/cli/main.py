@@ -17,7 +17,6 @@ from allotment.cli import kubectl_plugin
 from allotment.cli.arguments.autoscale import add_autoscale
 from allotment.cli.arguments.catalog import add_catalog
 from allotment.cli.arguments.check import add_check
-from allotment.cli.arguments.cluster import EXIT_FAILED, add_commands
 from allotment.cli.arguments.cluster_autoscaler import add_cluster_autoscaler
 from allotment.cli.arguments.completion import add_completion
 from allotment.cli.arguments.doctor import add_doctor
@@ -25,14 +24,15 @@ from allotment.cli.arguments.driver import add_driver
 from allotment.cli.arguments.examples import add_examples
 from allotment.cli.arguments.explain import add_explain
 from allotment.cli.arguments.fleet import add_fleet
+from allotment.cli.arguments.kubectl_commands import EXIT_FAILED, add_commands
 from allotment.cli.arguments.lab import add_lab
 from allotment.cli.arguments.metrics import add_metrics
 from allotment.cli.arguments.migrate import add_migrate
-from allotment.cli.arguments.options import Run, add_output, lazy
 from allotment.cli.arguments.plan import add_plan
 from allotment.cli.arguments.rbac import add_rbac
 from allotment.cli.arguments.replay import add_replay
 from allotment.cli.arguments.run import add_run
+from allotment.cli.arguments.shared_options import Run, add_output, lazy
 from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def complete(words: Sequence[str] | None = None) -> int:
     """Offer what may stand on a command line, to a shell or to kubectl."""
-    from allotment.cli.completing.answering import run
+    from allotment.cli.completion.completer import run
 
     run(command_line(), sys.argv[1:] if words is None else words)
     return 0
@@ -158,8 +158,8 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _report(error: Exception, parsed: argparse.Namespace) -> int:
-    from allotment.cli.shown.mistakes import describe
-    from allotment.cli.shown.screen import open_screen, width_of
+    from allotment.cli.output.console import open_screen, width_of
+    from allotment.cli.output.errors import describe
 
     description = describe(error, width_of(sys.stderr))
     if description is not None:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from allotment.cli.given.inputs import Inputs, is_live, read_inputs
-from allotment.cli.given.unread import OF_DEVICES, OF_PODS, must_know
-from allotment.cli.planning.offered import offered
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import folded, open_screen, tell
+from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
+from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.output.console import folded, open_screen, tell
+from allotment.cli.output.errors import Mistake
+from allotment.cli.plan.offerings import offered
 from allotment.cluster.inspection.snapshot import DEVICES, PODS
 from allotment.exporter import alerts
 from allotment.exporter.dashboards import DASHBOARDS
@@ -102,7 +102,7 @@ def alert_files(runbooks: str = alerts.RUNBOOKS) -> dict[str, str]:
 def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     if not is_live(arguments):
         return read_inputs(arguments), ()
-    from allotment.cli.live.state import live_inputs
+    from allotment.cli.live.cluster_state import live_inputs
 
     return live_inputs(arguments, (*DEVICES, *PODS))
 

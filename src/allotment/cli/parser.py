@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str, hint: str) -> NoReturn:
         """End with bad input."""
-        from allotment.cli.shown.screen import folded, width_of
+        from allotment.cli.output.console import folded, width_of
 
         width = width_of(sys.stderr)
         for line in (*folded(f"allot: error: {message}", width), *folded(hint, width, "  ")):

@@ -11,8 +11,8 @@ from textwrap import wrap
 from typing import Final, NamedTuple
 
 from allotment.cli.live.connection import on_cluster
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import Mistake
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_yaml

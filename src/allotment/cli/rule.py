@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from allotment.cli.shown.mistakes import FRAME_WIDTH, Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import FRAME_WIDTH, Mistake
 from allotment.fleet.errors import nearest
 from allotment.tools.check.catalog import FAMILIES, catalogue
 from allotment.tools.check.reference import address, fixes, headline

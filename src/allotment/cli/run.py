@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from allotment.cli.given.durations import duration
-from allotment.cli.given.release import features, release
+from allotment.cli.inputs.durations import duration
+from allotment.cli.inputs.release import features, release
 from allotment.cli.live.connection import way_to
+from allotment.cli.output.errors import Mistake
 from allotment.cli.parser import EXIT_BAD_INPUT
-from allotment.cli.shown.mistakes import Mistake
 from allotment.cluster.inspection.release import Wished
 from allotment.cluster.leader_election import LeaseLost, Terms, identity
 from allotment.components import logs, registry
@@ -139,7 +139,7 @@ def _installed(package: str, why: str, install: str) -> None:
 
 def _autoscaler(arguments: Namespace) -> Component:
     from allotment.cli.autoscale import options_of
-    from allotment.cli.planning.offered import offered
+    from allotment.cli.plan.offerings import offered
 
     found = offered(arguments.catalog)
     options_of(arguments, found, features(RELEASES[-1], ()))  # mistakes are told before a cluster is asked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from allotment.cli.given.release import features
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import open_screen
+from allotment.cli.inputs.release import features
+from allotment.cli.output.console import open_screen
+from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.serialization import to_json
 from allotment.tools.schema import USUAL, UnknownKind, schema

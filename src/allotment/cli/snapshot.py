@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.cli.given.whole import BEGINNING
+from allotment.cli.inputs.truncation import BEGINNING
+from allotment.cli.live.cluster_state import read
 from allotment.cli.live.connection import on_cluster
-from allotment.cli.live.state import read
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import folded
+from allotment.cli.output.console import folded
+from allotment.cli.output.errors import Mistake
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of, without
 from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from allotment.apiserver.reads.columns import age
-from allotment.cli.shown.screen import open_screen
+from allotment.cli.output.console import open_screen
 from allotment.lab.state import Register
 
 

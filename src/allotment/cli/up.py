@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from allotment.cli.given.release import features
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, folded, from_home, open_screen, shorten, width_of
+from allotment.cli.inputs.release import features
+from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
+from allotment.cli.output.errors import Mistake
 from allotment.lab import kubeconfig, optional_dependencies
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.settings import Settings, fleet_of
@@ -121,8 +121,8 @@ def _autoscale(arguments: Namespace) -> Autoscale | None:
                 raise Mistake(f"{option}: wanted together with --autoscale")
         return None
     from allotment.cli.autoscale import faults_of
-    from allotment.cli.given.durations import duration
-    from allotment.cli.planning.offered import offered
+    from allotment.cli.inputs.durations import duration
+    from allotment.cli.plan.offerings import offered
     from allotment.lab.autoscaling import Autoscale
 
     types = offered(arguments.catalog).sold()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment import __version__
-from allotment.cli.shown.screen import open_screen
+from allotment.cli.output.console import open_screen
 from allotment.model.features import RELEASES
 
 

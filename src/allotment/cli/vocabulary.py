@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.cli.shown.mistakes import Mistake
-from allotment.cli.shown.screen import Screen, folded, open_screen
+from allotment.cli.output.console import Screen, folded, open_screen
+from allotment.cli.output.errors import Mistake
 from allotment.engine.diagnosis.published_names import near
 from allotment.model.trees import to_tree
 from allotment.vocabulary import Vocabulary, drivers, mistaken_drivers, vendors, vocabulary

@@ -8,11 +8,11 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from allotment.cli.given.durations import Deadline, seconds
+from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
 from allotment.cli.live.jsonpath import BadTemplate, Template, text_of
-from allotment.cli.live.kinds import Asked, asked
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.live.resource_arguments import Asked, asked
+from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from allotment.cli.autoscale import faults_of, options_of, settings_of
-from allotment.cli.given.durations import duration
+from allotment.cli.inputs.durations import duration
 from allotment.cli.main import _parsed, main
-from allotment.cli.planning.offered import offered
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
+from allotment.cli.plan.offerings import offered
 from allotment.cli.up import _settings
 from allotment.cluster.leader_election import USUAL
 from allotment.fleet.catalog import catalog

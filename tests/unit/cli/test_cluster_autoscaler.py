@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from allotment.cli.cluster_autoscaler_config import Place, place_of
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
 from tests.unit.cli.conftest import Ran
 
 Allot = Callable[..., Ran]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from allotment.cli.examples import examples, find
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
 from allotment.engine.refusal import CODES
 
 

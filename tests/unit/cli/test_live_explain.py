@@ -14,7 +14,7 @@ import pytest
 import allotment
 from allotment.model.loading import load_paths
 from tests.unit.cli.conftest import Allot
-from tests.unit.cli.test_describe import TRAINING
+from tests.unit.cli.describe.test_command import TRAINING
 from tests.unit.cli.test_wait import GREEDY
 
 WEB = """\

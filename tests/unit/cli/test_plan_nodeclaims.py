@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from allotment.cli.planning.nodeclaims import nodeclaims
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
+from allotment.cli.plan.manifest_output import nodeclaims
 from allotment.model.loading import load_text
 from allotment.tools.plan.report import PlannedMachine
 

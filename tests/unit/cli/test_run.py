@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import _parsed, main
+from allotment.cli.output.errors import Mistake
 from allotment.cli.run import _placed, settings_of
-from allotment.cli.shown.mistakes import Mistake
 from allotment.cluster.leader_election import Terms
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.components.settings import Address, Serving, Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.describing import claims
-from allotment.cli.describing.page import Page
+from allotment.cli.describe.command import claims
+from allotment.cli.describe.page import Page
 from allotment.cli.live.bound import of_claim
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value

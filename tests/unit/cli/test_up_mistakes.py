@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from allotment.cli.shown.mistakes import Mistake
+from allotment.cli.output.errors import Mistake
 from allotment.cli.up import mistakes
 
 

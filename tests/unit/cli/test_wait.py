@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import allotment
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.output.errors import Failure
 from allotment.cli.wait import test_of as wanted
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.test_get import POD

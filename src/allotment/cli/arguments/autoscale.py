@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
 from allotment.cli.arguments.plan import NODE_CLASS, add_limits
+from allotment.cli.arguments.shared_options import Commands, add_gates, add_release, add_way, lazy
 
 PROVIDERS: Final = ("simulated", "karpenter")
 CONSOLIDATIONS: Final = ("never", "empty", "cheaper")

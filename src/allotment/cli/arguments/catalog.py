@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from allotment.cli.arguments.options import Commands, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, add_release_unasked, lazy
 
 EXPORTS: Final = ("karpenter", "cluster-autoscaler", "kwok")
 
@@ -40,7 +40,7 @@ def add_catalog(commands: Commands) -> None:
     show.add_argument("type", metavar="TYPE", help="aws/p5.48xlarge, or without the cloud where one has it")
     _add_own(show)
     add_output(show, ("json", "yaml"))
-    show.set_defaults(run=lazy("catalog", "run_show"))
+    show.set_defaults(run=lazy("catalog.command", "run_show"))
 
     slices = inner.add_parser("slices", help="the ResourceSlices of a node that does not exist yet")
     slices.add_argument("type", metavar="TYPE", help="aws/p4d.24xlarge, or without the cloud where one has it")
@@ -52,7 +52,7 @@ def add_catalog(commands: Commands) -> None:
     _add_own(slices)
     add_release_unasked(slices)
     add_output(slices, ("yaml", "json"))
-    slices.set_defaults(run=lazy("cataloguing.manifests", "run_slices"))
+    slices.set_defaults(run=lazy("catalog.manifests", "run_slices"))
 
     export = inner.add_parser("export", help="types as objects for Karpenter, cluster-autoscaler or kwok")
     export.add_argument("target", choices=EXPORTS, metavar="FOR", help=", ".join(EXPORTS))
@@ -63,7 +63,7 @@ def add_catalog(commands: Commands) -> None:
     export.add_argument("--node-class", metavar="CLASS", help=_KARPENTER_HELP)
     add_release_unasked(export)
     add_output(export, ("yaml", "json"))
-    export.set_defaults(run=lazy("cataloguing.manifests", "run_export"))
+    export.set_defaults(run=lazy("catalog.manifests", "run_export"))
 
 
 def _add_list(parser: argparse.ArgumentParser, *, top: bool = False) -> None:
@@ -77,7 +77,7 @@ def _add_list(parser: argparse.ArgumentParser, *, top: bool = False) -> None:
     forms = ("wide", "json", "yaml", "csv")
     help_of_forms = "output as wide, json, yaml or csv"
     parser.add_argument("-o", "--output", choices=forms, metavar="FORMAT", default=unset, help=help_of_forms)
-    parser.set_defaults(run=lazy("catalog", "run_list"), **({"patterns": []} if top else {}))
+    parser.set_defaults(run=lazy("catalog.command", "run_list"), **({"patterns": []} if top else {}))
 
 
 def _add_patterns(parser: argparse.ArgumentParser) -> None:

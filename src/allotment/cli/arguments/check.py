@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_output, add_target, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, add_target, lazy
 
 FAIL_ON: Final = ("error", "warning", "note", "never")
 FORMATS: Final = ("text", "concise", "json", "sarif", "github")
@@ -41,7 +41,7 @@ def add_check(commands: Commands) -> None:
         "check", help="what is wrong with manifests, and mend it", description=_CHECK, epilog=_CHECK_MORE,
     )  # fmt: skip
     check.add_argument("paths", nargs="*", metavar="FILE", help="files, folders, - for standard input (default: .)")
-    check.set_defaults(run=lazy("check"))
+    check.set_defaults(run=lazy("check.command"))
 
     mend = check.add_argument_group("mending")
     mend.add_argument("--fix", action="store_true", help="write what can only have been meant in one way")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.cli.arguments.autoscale import PROVIDERS, add_cloud, add_karpenter
-from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_catalog, add_gates, add_release, add_way, lazy
 
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
 #: Where both listen unless told otherwise.

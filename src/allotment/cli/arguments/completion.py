@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, lazy
+from allotment.cli.arguments.shared_options import Commands, lazy
 
 _COMPLETION: Final = """\
 A script with which a shell completes commands, options, files and names of a
@@ -22,4 +22,4 @@ def add_completion(commands: Commands) -> None:
     """``completion``."""
     parser = commands.add_parser("completion", help="completion for bash, zsh and fish", description=_COMPLETION)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
-    parser.set_defaults(run=lazy("completing.scripts"))
+    parser.set_defaults(run=lazy("completion.scripts"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_gates, add_output, add_release, add_way, lazy
 
 _DOCTOR: Final = """\
 What is wrong with a cluster's devices, drivers, claims and the pods that wait

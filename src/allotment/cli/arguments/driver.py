@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from allotment.cli.arguments.options import Commands, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_way, lazy
 
 _RUN = "publish this machine's devices to a cluster, and prepare them for its kubelet"
 _VERIFY = "drive any driver as a kubelet would, and print what it does right and wrong"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cli.arguments.options import Commands, add_output, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, lazy
 
 
 def add_examples(commands: Commands) -> None:
@@ -24,4 +24,4 @@ def add_examples(commands: Commands) -> None:
     demo.add_argument("example", nargs="*", metavar="EXAMPLE", help="explain only these (number or name); or `sharing`")
     demo.add_argument("--offline", action="store_true", help="explain all of them, and start no lab")
     demo.add_argument("--pictures", metavar="FOLDER", help="with `sharing`: write what the replicas drew")
-    demo.set_defaults(run=lazy("demo"))
+    demo.set_defaults(run=lazy("demo.command"))

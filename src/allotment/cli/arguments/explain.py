@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_inputs, add_output, lazy
+from allotment.cli.arguments.shared_options import Commands, add_inputs, add_output, lazy
 
 _EXPLAIN: Final = """\
 Which devices a pod or claim gets, or why it gets none: where the devices were
@@ -59,7 +59,7 @@ def add_explain(commands: Commands) -> None:
     add_inputs(free)
     text = "a row for each node, or for each product over all nodes"
     free.add_argument("--by", choices=("node", "product"), help=text)
-    free.set_defaults(run=lazy("free"), missing="no cluster is given", otherwise=_OTHERWISE)
+    free.set_defaults(run=lazy("free.command"), missing="no cluster is given", otherwise=_OTHERWISE)
 
     for parser in (explain, free):
         add_output(parser, ("wide", "json", "yaml"))

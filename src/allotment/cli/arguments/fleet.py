@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cli.arguments.options import Commands, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, add_release_unasked, lazy
 
 
 def add_fleet(commands: Commands) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 
 from allotment.cli.arguments.autoscale import add_cloud, add_consolidation
-from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_output, add_release_unasked, lazy
+from allotment.cli.arguments.shared_options import (
+    Commands,
+    add_catalog,
+    add_gates,
+    add_output,
+    add_release_unasked,
+    lazy,
+)
 
 _FLEET = "its machines: [NAME=][GPUSx]HARDWARE[:NODES][/MODE],… (default: what it had, or one of each vendor)"
 _WITHOUT = "a program that does not run here, because your own does its work: scheduler, controllers, garbage, …"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_catalog, add_inputs, add_output, lazy
+from allotment.cli.arguments.shared_options import Commands, add_catalog, add_inputs, add_output, lazy
 
 _METRICS: Final = """\
 The metrics of devices, claims and pods as `allot run exporter` serves them:

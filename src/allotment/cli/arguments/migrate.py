@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_target, lazy
+from allotment.cli.arguments.shared_options import Commands, add_target, lazy
 
 WAYS: Final = ("auto", "class", "claims")
 SAME: Final = ("pcieRoot", "numaNode")
@@ -36,7 +36,7 @@ def add_migrate(commands: Commands) -> None:
         "migrate", help="from device plugins to claims: decisions and manifests", description=_MIGRATE, epilog=_MORE,
     )  # fmt: skip
     migrate.add_argument("paths", nargs="+", metavar="FILE", help="files, folders, - for standard input")
-    migrate.set_defaults(run=lazy("migrate"))
+    migrate.set_defaults(run=lazy("migrate.command"))
 
     written = migrate.add_argument_group("what is written")
     where = written.add_mutually_exclusive_group()

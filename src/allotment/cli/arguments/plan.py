@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_catalog, add_gates, add_output, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import (
+    Commands,
+    add_catalog,
+    add_gates,
+    add_output,
+    add_release,
+    add_way,
+    lazy,
+)
 
 FORMATS: Final = ("wide", "json", "yaml", "machines", "nodeclaims")
 CAPACITY: Final = ("on-demand", "spot", "cheapest")
@@ -63,7 +71,7 @@ def add_plan(commands: Commands) -> None:
         help="the same, in kubectl's spelling",
     )  # fmt: skip
     plan.set_defaults(
-        run=lazy("plan"), missing="nothing to plan for",
+        run=lazy("plan.command"), missing="nothing to plan for",
         otherwise="give manifests, a snapshot with --cluster FILE, or run allot up",
         instead={**_INSTEAD, **{other: _INSTEAD[known] for other, known in _INSTEAD_TOO.items()}},
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, add_output, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, add_way, lazy
 
 _RBAC: Final = """\
 The permissions that a part of Allotment needs, and nothing more, as manifests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.cli.arguments.options import Commands, lazy
+from allotment.cli.arguments.shared_options import Commands, lazy
 
 _REPLAY: Final = """\
 A trace of pods, placed one by one on a list of nodes under several policies:
@@ -48,4 +48,4 @@ def add_replay(commands: Commands) -> None:
     replay.add_argument("--picture", metavar="FILE", help="draw the curves: .svg or .png")
     replay.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each core)")
     replay.add_argument("-o", "--output", choices=("csv", "json"), metavar="FORMAT", help="the curves as csv or json")
-    replay.set_defaults(run=lazy("replay"))
+    replay.set_defaults(run=lazy("replay.command"))

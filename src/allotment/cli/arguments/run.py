@@ -8,7 +8,7 @@ from typing import Final
 from allotment.cli.arguments.autoscale import add_scaling
 from allotment.cli.arguments.driver import add_node
 from allotment.cli.arguments.metrics import add_options
-from allotment.cli.arguments.options import Commands, add_gates, add_release, add_way, lazy
+from allotment.cli.arguments.shared_options import Commands, add_gates, add_release, add_way, lazy
 
 _RUN: Final = """\
 Allotment's parts as components of a cluster: with probes, metrics, leader

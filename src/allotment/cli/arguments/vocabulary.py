@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cli.arguments.options import Commands, add_output, lazy
+from allotment.cli.arguments.shared_options import Commands, add_output, lazy
 
 _VOCABULARY = """\
 The words of DRA drivers: attributes, capacities, DeviceClasses, feature gates,

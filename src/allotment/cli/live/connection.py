@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from allotment.cli import kubectl_plugin
-from allotment.cli.shown.mistakes import Failure, Mistake
+from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
 from allotment.lab import optional_dependencies

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from allotment.cli.given.release import features_among
+from allotment.cli.inputs.release import features_among
 from allotment.cli.live.connection import on_cluster
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions

@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from allotment.cli.shown.mistakes import BadInput, Failure, Mistake
+from allotment.cli.output.errors import BadInput, Failure, Mistake
 from allotment.cluster.inspection.discovery import Discovery, Served
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document, load_paths

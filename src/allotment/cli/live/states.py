@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from allotment.cli.given.durations import Deadline
+from allotment.cli.inputs.durations import Deadline
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.object_watch import states
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from allotment.cli.shown.mistakes import Failure
+from allotment.cli.output.errors import Failure
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree

@@ -11,7 +11,7 @@ import pytest
 
 from allotment.cli.live import connection
 from allotment.cli.live.connection import way_to
-from allotment.cli.shown.mistakes import Failure, Mistake
+from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.state import Register, Status

@@ -1,0 +1,237 @@
+"""``allot catalog list`` and ``show``: what can be bought, what it costs, and who says so."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened, price_of
+from allotment.cli.output.console import Screen, folded, open_screen, table
+from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
+from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.price_dates import dated
+from allotment.fleet.catalog.writing import written
+
+_UNKNOWN = "?"
+#: What goes first where a screen is too narrow. Names, GPUs and what they cost stay.
+_DROPPED = ("AS-OF", "RAM", "CPU", "SPOT")
+
+
+def run_list(arguments: Namespace) -> int:
+    """Print the types that are asked for, the cheapest first."""
+    screen = open_screen()
+    catalog = opened(arguments.catalogs)
+    types = chosen(catalog.types, arguments)
+    types.sort(key=lambda one: (price_of(one, spot=arguments.spot) or Decimal("Infinity"), one.key))
+    if arguments.output in ("json", "yaml", "csv"):
+        _write(screen, types, arguments.output)
+        return catalog.complain()
+    shown = types if arguments.all else [one for one in types if not one.unusable]
+    _table(screen, shown, wide=arguments.output == "wide")
+    for line in _about(types, shown):
+        for part in folded(line, screen.width):
+            screen.line(part)
+    if reasons := by_reason((one.key, one.unusable) for one in shown):
+        screen.line("Not to be planned with:")
+        for line in reasons:
+            for part in folded(line, screen.width, "  "):
+                screen.line(part)
+    return catalog.complain()
+
+
+def run_show(arguments: Namespace) -> int:
+    """Print the facts of one type."""
+    screen = open_screen()
+    catalog = opened(arguments.catalogs)
+    instance = one_of(catalog.types, arguments.type)
+    if arguments.output:
+        data = facts(instance)
+        screen.data(data, arguments.output)
+        return catalog.complain()
+    for name, value in _sentences(instance):
+        head = f"{name}:".ljust(15) if name else " " * 15
+        for number, line in enumerate(folded(value, screen.width and screen.width - 15)):
+            screen.line(f"{head if number == 0 else ' ' * 15}{line}")
+    return catalog.complain()
+
+
+def facts(instance: InstanceType) -> dict[str, Any]:
+    """A type as data; what is unknown is left out. Prices are text, for they are exact."""
+    room, disk, model = instance.room, disk_of(instance), instance.accelerator
+    data: dict[str, Any] = {
+        "name": instance.key,
+        "provider": instance.provider,
+        "instanceType": instance.name,
+        "region": instance.region,
+        "zones": list(instance.zones),
+        "arch": instance.arch,
+        "vcpu": _plain(instance.vcpu),
+        "memoryGiB": _plain(instance.memory_gib),
+        "allocatable": room and {
+            "cpuMilli": room.cpu_milli, "memoryMiB": room.memory_mib, "pods": room.pods, "estimated": room.estimated,
+            "ephemeralMiB": disk.mib, "ephemeralEstimated": disk.estimated,
+        },
+        "gpus": instance.gpus or None,
+        "gpuModel": instance.gpu_model,
+        "gpuFraction": instance.gpu_fraction,
+        "gpuMemoryGiBByCloud": _plain(instance.gpu_memory_gib),
+        "gpuMemoryMiBByDriver": model and model.memory_mib,
+        "gpuMemoryBound": instance.memory_bound or None,
+        "productName": model and model.product,
+        "accelerator": model and model.id,
+        "hardware": instance.hardware,
+        "modes": list(modes_of(instance)),
+        "usdPerHour": {capacity: format(price, "f") for capacity, price in instance.prices},
+        "asOf": instance.as_of,
+        "priceSource": instance.price_source,
+        "specSource": instance.spec_source,
+        "notes": instance.notes,
+        "unusable": instance.unusable,
+    }  # fmt: skip
+    return {key: value for key, value in data.items() if value not in (None, "", [], {})}
+
+
+def _plain(number: Decimal | None) -> int | float | None:
+    if number is None:
+        return None
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _write(screen: Screen, types: Sequence[InstanceType], form: str) -> None:
+    if form == "csv":
+        screen.out.write(written(types))
+        return
+    data = {"instanceTypes": [facts(one) for one in types]}
+    screen.data(data, form)
+
+
+def _table(screen: Screen, types: Sequence[InstanceType], *, wide: bool) -> None:
+    headers = ["NAME", "GPUS", "GPU", "MEMORY", "CPU", "RAM", "USD/H", "SPOT", "AS-OF"]
+    rows = [_row(one, exact=wide) for one in types]
+    if wide:
+        headers += ["ALLOCATABLE", "REGION", "SOURCE"]
+        rows = [[*row, *_more(one)] for row, one in zip(rows, types, strict=True)]
+    if not rows:
+        screen.line("No instance type is like that.")
+        return
+    dropped = [] if wide else _narrowed(screen, headers, rows)
+    screen.table(headers, rows, cut=["GPU", "SOURCE"])
+    screen.line()
+    if dropped:
+        screen.line(f"Not on a screen so narrow: {', '.join(dropped)} (-o wide).")
+
+
+def _narrowed(screen: Screen, headers: list[str], rows: list[list[str]]) -> list[str]:
+    """Take columns away until the rest fits, and return their names."""
+    dropped: list[str] = []
+    for name in _DROPPED:
+        if screen.width is None or max(map(len, table(headers, rows, None))) <= screen.width:
+            break
+        at = headers.index(name)
+        for row in (headers, *rows):
+            del row[at]
+        dropped.insert(0, name)
+    return dropped
+
+
+def _row(instance: InstanceType, *, exact: bool) -> list[str]:
+    model = instance.accelerator
+    gpus = instance.gpu_fraction or str(instance.gpus)
+    memory = f"{model.memory_mib}Mi{'~' if instance.memory_bound else ''}" if model and instance.gpus else "-"
+    return [
+        instance.key,
+        "part" if gpus in ("fractional", "unknown") else gpus,
+        model.aliases[0] if model else "-",
+        "-" if instance.gpu_fraction else memory,
+        _UNKNOWN if instance.vcpu is None else format(instance.vcpu, "f"),
+        _UNKNOWN if instance.memory_gib is None else f"{instance.memory_gib:f}Gi",
+        usd(instance.price("on-demand"), exact=exact),
+        usd(instance.price("spot"), exact=exact),
+        instance.as_of or _UNKNOWN,
+    ]
+
+
+def usd(price: Decimal | None, *, exact: bool = False) -> str:
+    """A price for a table, to the cent or, below ten dollars, to a tenth of one; ``?`` where it is not known."""
+    if price is None:
+        return _UNKNOWN
+    return format(price, "f") if exact else f"{price:.2f}" if price >= 10 else f"{price:.3f}"
+
+
+def _more(instance: InstanceType) -> list[str]:
+    room = instance.room
+    size = (
+        _UNKNOWN
+        if room is None
+        else f"{'~' if room.estimated else ''}{room.cpu_milli}m,{room.memory_mib}Mi,{room.pods}"
+    )
+    return [size, instance.region or _UNKNOWN, instance.price_source]
+
+
+def _about(types: Sequence[InstanceType], shown: Sequence[InstanceType]) -> Iterable[str]:
+    when = dated(one.as_of for one in shown)
+    if when:
+        yield f"USD per hour, list prices of one region each as of {when}; ? is unknown."
+    if any(one.memory_bound for one in shown):
+        yield "~ is the smaller of several figures: a claim near it may or may not fit."
+    left = len(types) - len(shown)
+    if left:
+        yield f"{left} more cannot be planned with (--all shows them, and why)."
+
+
+def _sentences(one: InstanceType) -> Iterable[tuple[str, str]]:
+    yield "Instance type", one.key
+    yield "Region", f"{one.region or _UNKNOWN}, zones {', '.join(one.zones) or _UNKNOWN}"
+    for capacity, price in one.prices:
+        yield capacity.capitalize(), f"{price:f} USD per hour"
+    if not one.prices:
+        yield "Price", "unknown"
+    yield "As of", one.as_of or "unknown"
+    yield "Source", one.price_source
+    if one.spec_source:
+        yield "Sizes from", one.spec_source
+    size = [
+        _UNKNOWN if one.vcpu is None else f"{one.vcpu:f}",
+        _UNKNOWN if one.memory_gib is None else f"{one.memory_gib:f}Gi",
+    ]
+    yield "Size", f"{size[0]} vCPUs ({one.arch}), {size[1]} of memory"
+    if one.room is not None:
+        rule = " (by a rule, for no source says it)" if one.room.estimated else ""
+        yield "For pods", f"{one.room.cpu_milli}m CPU, {one.room.memory_mib}Mi, {one.room.pods} pods{rule}"
+        disk = disk_of(one)
+        whose = " (estimated: of the disk that its cloud takes where nobody says one)" if disk.estimated else ""
+        yield "Disk for pods", f"{disk.mib}Mi of ephemeral-storage{whose}"
+    yield from _gpu(one)
+    if one.notes:
+        yield "Notes", one.notes
+    if one.unusable:
+        yield "No plan", one.unusable
+
+
+def _gpu(one: InstanceType) -> Iterable[tuple[str, str]]:
+    model = one.accelerator
+    if model is None:
+        return
+    count = f"{one.gpu_fraction} of " if one.gpu_fraction not in ("", "unknown", "fractional") else f"{one.gpus} × "
+    yield "GPUs", f"{'a part of ' if one.gpu_fraction in ('unknown', 'fractional') else count}{model.product}"
+    if not one.gpu_fraction:
+        yield "Memory", f"{model.memory_mib}Mi each, as the driver counts: what claims are compared with"
+        told = one.gpu_memory_gib
+        if told is not None and int(told * 1024) != model.memory_mib:
+            more = "less" if told * 1024 > model.memory_mib else "more"
+            yield "", f"{told:f}Gi each, says the cloud: the driver counts {more}"
+        if one.memory_bound:
+            yield "", "the smallest figure that is known: claims near it are borderline"
+    if one.hardware:
+        yield "As --fleet", one.hardware
+        yield "Modes", ", ".join(modes_of(one))
+    server = hardware_of(one).server if one.hardware else None
+    if server is not None:
+        yield "Topology", f"as on {server.id}"
+    elif one.gpus > 1:
+        yield "Topology", "not known: which GPUs share a PCIe root or a NUMA node"
+    unverified = (*model.unverified, *(server.unverified if server else ()))
+    if unverified:
+        yield "Unverified", ", ".join(unverified)

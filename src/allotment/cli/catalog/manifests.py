@@ -1,0 +1,132 @@
+"""``allot catalog slices`` and ``export``: instance types as objects of Kubernetes, for a cluster or an autoscaler."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened
+from allotment.cli.inputs.node_classes import node_class as named_class
+from allotment.cli.inputs.release import release
+from allotment.cli.output.console import folded, open_screen, width_of
+from allotment.cli.output.errors import Mistake
+from allotment.cli.output.manifest import plain
+from allotment.fleet import FleetError
+from allotment.fleet.catalog import CapacityType, InstanceType, modes_of, template_of
+from allotment.fleet.catalog.export import karpenter_objects, kwok_objects, template_objects, why_not_karpenter
+from allotment.fleet.catalog.export.naming import object_name
+from allotment.fleet.errors import nearest
+from allotment.model.serialization import to_json, to_yaml
+
+#: More nodes than any cluster has are a typing error, and would fill the memory.
+_MOST_NODES = 10_000
+
+
+def run_slices(arguments: Namespace) -> int:
+    """Print what the driver on a node of a type will publish."""
+    catalog = opened(arguments.catalogs)
+    instance = one_of(catalog.types, arguments.type)
+    if not instance.hardware and not arguments.all:
+        why = instance.unusable if instance.gpu_fraction or instance.gpus else "it has no GPU"
+        raise Mistake(f"{instance.key} publishes no devices: {why}")
+    if arguments.zone and instance.zones and arguments.zone not in instance.zones:
+        hint = nearest(arguments.zone, instance.zones) or f"there are {', '.join(instance.zones)}"
+        raise Mistake(f"--zone: {instance.key} is listed for {instance.region}, found {arguments.zone!r}", hint)
+    template = template_of(
+        instance,
+        arguments.mode,
+        arguments.node or object_name(instance.key),
+        zone=arguments.zone,
+        capacity_type="spot" if arguments.spot else "on-demand",
+        kube=release(arguments.kube_version),
+    )
+    objects = [*((template.node,) if arguments.all else ()), *template.slices]
+    _print([plain(one) for one in objects], arguments.output)
+    if template.runtime_only:
+        names = ", ".join(sorted(template.runtime_only))
+        _tell(f"Known only once the node runs, and symbols here: {names}.")
+    return catalog.complain()
+
+
+def run_export(arguments: Namespace) -> int:
+    """Print types as another autoscaler wants them."""
+    catalog = opened(arguments.catalogs)
+    types = chosen(catalog.types, arguments)
+    documents = _EXPORTS[arguments.target](types, arguments)
+    if not documents:
+        raise Mistake("nothing is left to export", "`allot catalog list` with the same words shows why")
+    _print(documents, arguments.output)
+    return catalog.complain()
+
+
+def _karpenter(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
+    if arguments.mode:
+        raise Mistake("--mode: Karpenter's objects say nothing of slices", "leave it out")
+    node_class = named_class(arguments.node_class) if arguments.node_class else None
+    kept = _kept(types, lambda one: why_not_karpenter(one, node_class))
+    sold: tuple[CapacityType, ...] = ("spot",) if arguments.spot else ("on-demand", "spot")
+    return list(karpenter_objects(kept, sold, node_class))
+
+
+def _cluster_autoscaler(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
+    kept = _kept(types, lambda one: one.unusable or _why_not_in(one, arguments.mode))
+    made = template_objects(kept, arguments.mode, _capacity(arguments), release(arguments.kube_version))
+    return [plain(one) for one in made]
+
+
+def _kwok(types: Sequence[InstanceType], arguments: Namespace) -> list[Any]:
+    if not 1 <= arguments.nodes <= _MOST_NODES:
+        raise Mistake(f"--nodes: wanted 1 to {_MOST_NODES}, found {arguments.nodes}")
+    kept = _kept(types, lambda one: one.unusable or _why_not_in(one, arguments.mode))
+    made = kwok_objects(
+        kept, arguments.mode, _capacity(arguments), arguments.nodes, release(arguments.kube_version)
+    )  # fmt: skip
+    return [plain(one) for one in made]
+
+
+_EXPORTS: dict[str, Callable[[Sequence[InstanceType], Namespace], list[Any]]] = {
+    "karpenter": _karpenter, "cluster-autoscaler": _cluster_autoscaler, "kwok": _kwok
+}  # fmt: skip
+
+
+def _capacity(arguments: Namespace) -> CapacityType:
+    return "spot" if arguments.spot else "on-demand"
+
+
+def _why_not_in(instance: InstanceType, mode: str) -> str:
+    """Why a type has no such mode; a mode that no type has is somebody's mistake, and said as such."""
+    if not mode:
+        return ""
+    if mode.partition("=")[0].partition("@")[0] not in modes_of(instance):
+        return f"its GPUs have no mode {mode}" if instance.hardware else "it has no GPU"
+    try:
+        template_of(instance, mode, "node")
+    except FleetError as error:
+        return str(error)
+    return ""
+
+
+def _kept(types: Sequence[InstanceType], why_not: Callable[[InstanceType], str]) -> list[InstanceType]:
+    """The types that nothing speaks against; the others are named, with what does."""
+    reasons = [(one, why_not(one)) for one in types]
+    left = by_reason((one.key, reason) for one, reason in reasons)
+    if left:
+        _tell("Left out:")
+    for line in left:
+        _tell(line, "  ")
+    return [one for one, reason in reasons if not reason]
+
+
+def _print(documents: Sequence[Any], form: str | None) -> None:
+    out = open_screen().out
+    if form == "json":
+        out.write(to_json({"apiVersion": "v1", "kind": "List", "items": documents}) + "\n")
+    else:
+        out.write(to_yaml(documents))
+
+
+def _tell(text: str, indent: str = "") -> None:
+    """What is beside the objects, where a pipe does not take it for one."""
+    sys.stderr.write("".join(f"{line}\n" for line in folded(text, width_of(sys.stderr), indent)))

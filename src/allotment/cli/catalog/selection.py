@@ -1,0 +1,173 @@
+"""Which instance types a screen is about: the packaged ones, a user's own on top, and what narrows them down."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from allotment.cli.output.console import width_of
+from allotment.cli.output.errors import BadInput, Mistake, describe
+from allotment.fleet import Accelerator, accelerators
+from allotment.fleet.catalog import CatalogProblem, InstanceType, catalog, merged, read_catalog
+from allotment.fleet.errors import nearest
+from allotment.fleet.profiles import MIB
+from allotment.model.quantity import Quantity, QuantityError
+
+Test = Callable[[InstanceType], bool]
+
+_MEMORY = re.compile(r"\s*(?:>=|at least)?\s*([^\s<>=]+)\s*")
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+class Opened(NamedTuple):
+    """A catalogue, and what is wrong with the rows that were left out of it."""
+
+    types: tuple[InstanceType, ...]
+    problems: tuple[CatalogProblem, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
+
+    def complain(self) -> int:
+        """Say on standard error what is wrong, and return the exit code: rows that are right count all the same."""
+        if not self.problems:
+            return 0
+        described = describe(BadInput(self.problems, dict(self.texts).get), width_of(sys.stderr))
+        assert described is not None
+        sys.stderr.write("".join(f"{line}\n" for line in described.lines))
+        return 1
+
+
+def opened(files: Sequence[str]) -> Opened:
+    """The packaged catalogue with a user's files on top, in their order."""
+    types = catalog()
+    problems: list[CatalogProblem] = []
+    texts: list[tuple[str, str]] = []
+    for file in files:
+        if "." not in file and "/" not in file and not Path(file).exists():
+            raise Mistake(
+                f"--catalog: there is no file {file!r}", f"clouds are named without: allot catalog list {file}"
+            )
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise Mistake(f"{file}: wanted text (CSV in UTF-8)", "`allot catalog list -o csv` shows the form") from None
+        rows, wrong = read_catalog(text, file)
+        types = merged(types, rows)
+        problems += wrong
+        texts.append((file, text))
+    return Opened(types, tuple(problems), tuple(texts))
+
+
+def one_of(types: Iterable[InstanceType], name: str) -> InstanceType:
+    """The type called ``aws/p5.48xlarge``, or ``p5.48xlarge`` where no other cloud has one of that name."""
+    listed = list(types)
+    found = [one for one in listed if name == one.key] or [one for one in listed if name == one.name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Mistake(f"{name} is sold by several", f"write {' or '.join(one.key for one in found)}")
+    hint = nearest(name, [one.key for one in listed]) or "`allot catalog list --all` names all that are known"
+    raise Mistake(f"unknown instance type {name!r}", hint)
+
+
+def chosen(types: Iterable[InstanceType], arguments: Namespace) -> list[InstanceType]:
+    """Those that the arguments of a screen ask for, in the catalogue's order."""
+    listed = list(types)
+    tests = list(_tests(listed, arguments))
+    return [one for one in listed if all(test(one) for test in tests)]
+
+
+def products_named(text: str) -> tuple[str, ...]:
+    """The products of which every word of the text is a name: ``A100`` is all of them; none of an empty text."""
+    words = set(_WORD.findall(text.lower()))
+    return tuple(model.product for model in accelerators().values() if words and words <= _words(model))
+
+
+def by_reason(names: Iterable[tuple[str, str]]) -> list[str]:
+    """Names with a reason each, as one line for each reason: ``its price is not known: aws/p5e.48xlarge, …``."""
+    listed: dict[str, list[str]] = {}
+    for name, reason in names:
+        if reason:
+            listed.setdefault(reason, []).append(name)
+    return [f"{reason}: {', '.join(those)}" for reason, those in listed.items()]
+
+
+def price_of(instance: InstanceType, *, spot: bool) -> Decimal | None:
+    """The price that counts for a screen."""
+    return instance.price("spot" if spot else "on-demand")
+
+
+def _tests(types: list[InstanceType], arguments: Namespace) -> Iterator[Test]:
+    providers = [name for text in arguments.provider for name in text.split(",") if name]
+    known = list(dict.fromkeys(one.provider for one in types))
+    for name in providers:
+        if name not in known:
+            raise Mistake(f"unknown provider {name!r}", nearest(name, known) or f"there are {', '.join(known)}")
+    if providers:
+        yield lambda one: one.provider in providers
+    if arguments.patterns:
+        for pattern in arguments.patterns:
+            if not any(_named(one, pattern) for one in types):
+                hint = nearest(pattern, [one.key for one in types]) or "`allot catalog list --all` names all"
+                raise Mistake(f"no instance type has {pattern!r} in its name", hint)
+        yield lambda one: any(_named(one, pattern) for pattern in arguments.patterns)
+    if arguments.gpu:
+        yield _gpu(arguments.gpu)
+    if arguments.gpus is not None:
+        if arguments.gpus < 0:
+            raise Mistake(f"--gpus: wanted a number from 0 on, found {arguments.gpus}")
+        yield lambda one: one.gpus >= arguments.gpus
+    if arguments.memory:
+        least = _amount(arguments.memory)
+        yield lambda one: one.accelerator is not None and Quantity.binary(one.accelerator.memory_mib * MIB) >= least
+    if arguments.mig:
+        yield lambda one: one.accelerator is not None and one.accelerator.mig is not None
+    if arguments.max_price is not None:
+        most = _usd(arguments.max_price)
+        yield lambda one: (price := price_of(one, spot=arguments.spot)) is not None and price <= most
+    if arguments.spot:
+        yield lambda one: one.price("spot") is not None
+
+
+def _named(instance: InstanceType, pattern: str) -> bool:
+    key = instance.key.lower()
+    wanted = pattern.lower()
+    return fnmatchcase(key, wanted) if any(sign in wanted for sign in "*?[") else wanted in key
+
+
+def _gpu(text: str) -> Test:
+    """Every word of the text is a word of the GPU's names: ``h100`` is all of them, ``h100 nvl`` one."""
+    if text == "none":
+        return lambda one: not one.gpus and not one.gpu_fraction
+    words = set(_WORD.findall(text.lower()))
+    if not any(words <= _words(model) for model in accelerators().values()):
+        names = [name for model in accelerators().values() for name in model.aliases]
+        raise Mistake(f"unknown GPU {text!r}", nearest(text, names) or "`allot fleet list` names all that are known")
+    return lambda one: one.accelerator is not None and words <= _words(one.accelerator)
+
+
+def _words(model: Accelerator) -> set[str]:
+    return set(_WORD.findall(" ".join((model.id, model.product, *model.aliases)).lower()))
+
+
+def _amount(text: str) -> Quantity:
+    found = _MEMORY.fullmatch(text)
+    try:
+        return Quantity.parse(found[1] if found else text)
+    except QuantityError:
+        raise Mistake(f"--memory: wanted an amount such as '>=24Gi', found {text!r}") from None
+
+
+def _usd(text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+        if value > 0 and value.is_finite():
+            return value
+    except InvalidOperation:
+        pass
+    raise Mistake(f"--max-price: wanted USD per hour above 0, found {text!r}")

@@ -1,0 +1,148 @@
+"""``--fix`` and ``--diff``: what was mended, what was guessed, and what is left to do."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from allotment.cli.check.file_writer import write_all
+from allotment.cli.check.files import Files
+from allotment.cli.check.options import Options
+from allotment.cli.check.report import EXIT_FINDINGS, exit_code, told_of, write
+from allotment.cli.check.text_output import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
+from allotment.cli.output.console import Screen, width_of
+from allotment.cli.output.diffs import show_diff
+from allotment.cli.output.errors import Mistake
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.finding import Finding
+from allotment.tools.check.fixer import Fixed, fix
+
+#: Formats that tell what is left and have no place for a text.
+_PROGRAMS: Final = ("json", "sarif", "github")
+
+
+def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, bundle: Bundle) -> int:
+    """Fix, show or write it, and tell the rest; 1 when that is as bad as ``--fail-on`` says, or a diff shows any."""
+    if arguments.diff and arguments.output in _PROGRAMS:
+        raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
+
+    def judge(other: Bundle) -> tuple[Finding, ...]:
+        return options.policy.judge(other, {**files.sources, **_sources(other)}, mending=True).findings
+
+    fixed = fix(bundle, unsafe=arguments.unsafe, judge=judge)
+    changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
+    after = files.with_texts(changed)
+    rest = Bundle(after.documents, bundle.settings, bundle.world, after.problems, bundle.namespace)
+    told = told_of(rest, options.policy.judge(rest, after.sources), options, after)
+    told.fixed = fixed.applied
+    told.findings = _by_hand(told.findings, fixed)
+    if arguments.diff:
+        show_diff(screen, files.sources, changed)
+        _tell_diff(told, changed)
+        return EXIT_FINDINGS if changed else exit_code(told, options)
+    write_all({file: text for file, text in changed.items() if file != files.stdin}, files.sources)
+    if files.stdin:
+        # What comes by standard input goes on by standard output; what there is to say, beside it.
+        screen.out.write(after.sources[files.stdin])
+        screen = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    if arguments.output in (*_PROGRAMS, "concise"):
+        write(screen, told, arguments.output)
+    else:
+        _tell(screen, told)
+    return exit_code(told, options)
+
+
+def _sources(bundle: Bundle) -> dict[str, str]:
+    return {document.file: document.origin.source for document in bundle.documents}
+
+
+def _by_hand(findings: Iterable[Finding], fixed: Fixed) -> list[Finding]:
+    """The findings; those whose fix could not be made offer none, and say what to do and why it was not done."""
+    reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
+    told = []
+    for finding in findings:
+        reason = reasons.get(_known_by(finding))
+        if reason is not None and finding.fix is not None:
+            words = f"{finding.fix.text} by hand: {reason}"
+            finding = replace(finding, fix=None, help="; ".join(filter(None, (finding.help, words))))
+        told.append(finding)
+    return told
+
+
+def _known_by(finding: Finding) -> tuple[str, ...]:
+    """What stays of a finding when other lines of its file change."""
+    return finding.code, finding.where.file, finding.subject, finding.path, finding.message
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def _tell(screen: Screen, told: Told) -> None:
+    """What was done in each file, what is left, and both in one sentence."""
+    for file, findings in _by_file(told.fixed).items():
+        kinds = Counter((finding.code, finding.name) for finding in findings)
+        words = [f"{number} × {code} ({name})".replace(" ", TIED) for (code, name), number in sorted(kinds.items())]
+        say(screen, f"{file}: fixed {', '.join(words)}")
+        for guess in _guesses(findings):
+            say(screen, guess, "  ")
+    if told.fixed:
+        screen.line()
+    tell_findings(screen, told)
+    for line in _outcome(told):
+        say(screen, line)
+
+
+def _outcome(told: Told) -> Iterator[str]:
+    if not told.fixed:
+        yield from summary(told)
+        return
+    files = len(_by_file(told.fixed))
+    done = f"Fixed {counted(len(told.fixed), 'finding')} in {counted(files, 'file')}"
+    yield f"{done}; {_rest(told)}"
+    yield from left_out(told)
+
+
+def _rest(told: Told) -> str:
+    """What is left to do, as the end of a sentence."""
+    if not told.findings:
+        return f"nothing is left{f', and all fits on {told.place}' if told.fitting else ''}."
+    remain = "remains" if len(told.findings) == 1 else "remain"
+    more = f" {told.unsafe} fixable with --fix{TIED}--unsafe." if told.unsafe else ""
+    return f"{by_level(told)} {remain}.{more}"
+
+
+def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in sorted(findings, key=lambda one: one.where):
+        found.setdefault(finding.where.file, []).append(finding)
+    return found
+
+
+def _guesses(findings: Sequence[Finding]) -> Iterator[str]:
+    """What was guessed among the findings of one file, each with its line as it is after mending."""
+    for finding in findings:
+        if finding.fix is not None and not finding.fix.safe:
+            yield f"guessed ({finding.code}, line {finding.where.line}): {finding.fix.text}"
+
+
+# --- diffs -----------------------------------------------------------------------------------------------------------
+
+
+def _tell_diff(told: Told, changed: Mapping[str, str]) -> None:
+    """Beside the diff, which another program may read, what it is of."""
+    if changed:
+        done = f"Would fix {counted(len(told.fixed), 'finding')} in {counted(len(changed), 'file')}"
+    else:
+        done = "Would fix nothing"
+    beside = Screen(sys.stderr, width_of(sys.stderr), colour=False)
+    if changed:
+        beside.line()
+    for file, findings in _by_file(told.fixed).items():
+        for guess in _guesses(findings):
+            say(beside, f"{file}: {guess}")
+    say(beside, f"{done}; {_rest(told)}")

@@ -1,0 +1,202 @@
+"""What one run is to do: the command line over the configuration, held against what is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from allotment.cli.check.configuration import Configuration, configuration
+from allotment.cli.check.patterns import matches
+from allotment.cli.inputs.objects import read_inputs
+from allotment.cli.inputs.release import features
+from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
+from allotment.cli.output.errors import Mistake
+from allotment.fleet.errors import FleetError, nearest
+from allotment.model.features import Features
+from allotment.tools.check.bundle import Settings, World
+from allotment.tools.check.policy import Policy
+from allotment.tools.check.selection import Choice, is_known, known_words
+from allotment.vocabulary import drivers, vocabulary
+
+#: The release that is meant where nothing says another.
+_RELEASE: Final = "1.36"
+#: Folders of other people's files.
+_EXCLUDED: Final = ("node_modules", "site-packages", "venv")
+_LEVELS: Final = ("error", "warning", "note")
+_TRUTH: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one run is to do. ``place`` is what the objects are tried on, in words; ``notes`` go before the answer."""
+
+    settings: Settings
+    world: World | None
+    place: str
+    policy: Policy
+    failing: frozenset[str]
+    namespace: str
+    is_excluded: Callable[[str], bool]
+    notes: tuple[str, ...] = ()
+
+
+def options_of(arguments: Namespace) -> Options:
+    """Raises Mistake and BadInput for what cannot be meant."""
+    if arguments.unsafe and not (arguments.fix or arguments.diff):
+        raise Mistake("--unsafe: says which fixes to take, and none are asked for", "write --fix --unsafe, or --diff")
+    config = Configuration() if arguments.isolated else configuration(arguments.config, Path.cwd())
+    with _said_in(config):
+        features(config.kube_version or _RELEASE, config.feature_gates)
+        releases, gates = _drivers(config.drivers), _driver_gates(config.driver_gates)
+    known, world, place, notes = _meant(arguments, config)
+    for driver, changed in _driver_gates(arguments.driver_gates).items():
+        gates[driver] = {**gates.get(driver, {}), **changed}
+    settings = Settings(known, {**releases, **_drivers(arguments.driver)}, gates)
+    fail_on = arguments.fail_on or config.fail_on or "error"
+    failing = frozenset(_LEVELS[: _LEVELS.index(fail_on) + 1]) if fail_on in _LEVELS else frozenset()
+    namespace = arguments.namespace or config.namespace or "default"
+    excluded = (*_EXCLUDED, *config.exclude)
+
+    def is_excluded(file: str) -> bool:
+        path = _from(config.folder, file)
+        return any(matches(pattern, path) for pattern in excluded)
+
+    policy = Policy(_choice(arguments, config), _excuses(config))
+    return Options(settings, world, place, policy, failing, namespace, is_excluded, notes)
+
+
+@contextlib.contextmanager
+def _said_in(config: Configuration) -> Iterator[None]:
+    """What is wrong with a word of the configuration is told by its file, and its key without an option's dashes."""
+    try:
+        yield
+    except (Mistake, FleetError) as error:
+        if not config.file:
+            raise
+        raise Mistake(f"{config.file}: {str(error).removeprefix('--')}", error.hint) from None
+
+
+def _from(folder: Path, file: str) -> str:
+    """A file's path from a folder, with ``/``."""
+    return os.path.relpath(Path(file).absolute(), folder.absolute()).replace(os.sep, "/")
+
+
+# --- which cluster ---------------------------------------------------------------------------------------------------
+
+
+def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World | None, str, tuple[str, ...]]:
+    """The release and gates, the cluster if one was given, its name in words, and what to know about it."""
+    version = arguments.kube_version or config.kube_version
+    gates = [*config.feature_gates, *arguments.feature_gates]
+    fleet = list(arguments.fleet or ())
+    snapshot = list(arguments.cluster or ())
+    asked = Namespace(**{**vars(arguments), "kube_version": version, "feature_gates": gates, "files": []})
+    if arguments.context or arguments.kubeconfig:
+        if fleet or snapshot:
+            raise Mistake("--context: a cluster that runs, beside one of files", "give one of them")
+        from allotment.cli.live.cluster_state import read_live
+        from allotment.cluster.inspection.snapshot import DEVICES, PODS
+
+        live = read_live(asked, (*DEVICES, *PODS))
+        must_know(live.values, *OF_DEVICES, "resourceclaimtemplates")
+        return (
+            live.features,
+            World(live.values),
+            f"the cluster of context {arguments.context}"
+            if arguments.context
+            else "the cluster of the current context",
+            live.notes,
+        )
+    if not fleet and not snapshot:
+        fleet = list(config.fleet)
+    if not fleet and not snapshot:
+        return features(version or _RELEASE, gates), None, "", ()
+    asked.cluster, asked.fleet = [snapshot] if snapshot else [], [fleet] if fleet else []
+    with contextlib.nullcontext() if arguments.fleet or arguments.cluster else _said_in(config):
+        inputs = read_inputs(asked)
+    must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
+    place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
+    return inputs.features, World(inputs.cluster, hardware=not snapshot), place, ()
+
+
+def _drivers(words: Iterable[str]) -> dict[str, str]:
+    """Releases by driver; what is not known is a mistake here, where the rules would be silent about it."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, release = (part.strip() for part in word.partition("="))
+        if not equals or not release:
+            raise Mistake(f"--driver: wanted NAME=RELEASE, found {word!r}", "for example gpu.nvidia.com=25.8")
+        if name not in drivers():
+            hint = nearest(name, drivers()) or f"known: {', '.join(drivers())}"
+            raise Mistake(f"--driver: nothing is known of a driver {name!r}", hint)
+        try:
+            vocabulary(name, release)
+        except ValueError as error:
+            raise Mistake(f"--driver: {error}") from None
+        found[name] = release
+    return found
+
+
+def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
+    """Gates by driver: ``MPSSupport=true`` is a gate of whichever driver has it, ``DRIVER/NAME=true`` of that one."""
+    known: dict[str, list[str]] = {}
+    for driver in drivers():
+        words_of = vocabulary(driver)
+        for gate in words_of.gates if words_of is not None else ():
+            known.setdefault(gate.name, []).append(driver)
+    found: dict[str, dict[str, bool]] = {}
+    for word in (part.strip() for text in words for part in text.split(",") if part.strip()):
+        written, equals, value = (part.strip() for part in word.partition("="))
+        driver, _, name = written.rpartition("/")
+        truth = _TRUTH.get(value.lower())
+        if not equals or truth is None:
+            raise Mistake(f"--driver-gates: wanted NAME=true or NAME=false, found {word!r}")
+        if name not in known or (driver and driver not in known[name]):
+            hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "")
+            raise Mistake(f"--driver-gates: no driver has a gate {written!r}", hint)
+        for one in [driver] if driver else known[name]:
+            found.setdefault(one, {})[name] = truth
+    return found
+
+
+# --- which rules -----------------------------------------------------------------------------------------------------
+
+
+def _choice(arguments: Namespace, config: Configuration) -> Choice:
+    with _said_in(config):
+        select, ignore = _words("select", config.select or ()), _words("ignore", config.ignore)
+    if arguments.select:
+        select = _words("--select", _split(arguments.select))
+    if arguments.ignore:
+        ignore = _words("--ignore", _split(arguments.ignore))
+    return Choice(select, ignore)
+
+
+def _split(texts: Sequence[str]) -> list[str]:
+    return [word for text in texts for part in text.split(",") if (word := part.strip())]
+
+
+def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
+    for word in words:
+        if not is_known(word):
+            raise Mistake(f"{option}: no rule is called {word!r}", nearest(word, known_words()) or "see allot rule")
+    return tuple(words)
+
+
+def _excuses(config: Configuration) -> Callable[[str], tuple[str, ...]]:
+    """What a file is excused from, by its name."""
+    with _said_in(config):
+        by_pattern: Mapping[str, tuple[str, ...]] = {
+            pattern: _words("per-file-ignores", words) for pattern, words in config.per_file_ignores.items()
+        }
+
+    def excused(file: str) -> tuple[str, ...]:
+        path = _from(config.folder, file)
+        return tuple(word for pattern, words in by_pattern.items() if matches(pattern, path) for word in words)
+
+    return excused

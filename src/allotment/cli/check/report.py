@@ -1,0 +1,71 @@
+"""What a run of ``allot check`` has to say, in the format that was asked for, and its exit code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from allotment.cli.check.files import Files
+from allotment.cli.check.options import Options
+from allotment.cli.check.text_output import Told, tell, tell_concisely
+from allotment.cli.output.console import Screen
+from allotment.model.meta import Object
+from allotment.tools.check.bundle import Bundle
+from allotment.tools.check.suppressions import Silenced
+
+EXIT_FINE, EXIT_FINDINGS = 0, 1
+#: Of so many documents it is asked which hardware they would fit on.
+_MOST_TRIED: Final = 50
+
+
+def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) -> Told:
+    """What is to be told of a bundle."""
+    asks = bool(bundle.claims or bundle.pods)
+    proven = options.policy.tries and asks and options.world is not None
+    unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.silenced))
+    return Told(
+        judged.findings,
+        files.sources,
+        objects=len(bundle.documents),
+        silenced=len(judged.silenced),
+        templates=files.templates,
+        patches=files.patches,
+        place=options.place,
+        fitting=proven and not unproven and not bundle.problems,
+        hardware=_hardware(bundle, judged) if asks and options.world is None else "",
+    )
+
+
+def _hardware(bundle: Bundle, judged: Silenced) -> str:
+    """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
+    if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
+        return ""
+    from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
+
+    values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
+    return fitting_fleet(values, bundle.features) or ""
+
+
+def write(screen: Screen, told: Told, output: str | None) -> None:
+    """Tell it in the format that was asked for."""
+    if output == "json":
+        from allotment.cli.check.json_output import data
+
+        screen.data(data(told), "json")
+    elif output == "sarif":
+        from allotment.cli.check.sarif import log
+
+        screen.data(log(told), "json")
+    elif output == "github":
+        from allotment.cli.check.github import commands
+
+        for command in commands(told.findings):
+            screen.line(command)
+    elif output == "concise":
+        tell_concisely(screen, told)
+    else:
+        tell(screen, told)
+
+
+def exit_code(told: Told, options: Options) -> int:
+    """1 when something was found that is as bad as ``--fail-on`` says."""
+    return EXIT_FINDINGS if any(f.level in options.failing for f in told.findings) else EXIT_FINE

@@ -1,0 +1,113 @@
+"""Findings as SARIF 2.1.0, which code hosts and editors read.
+
+Specification: https://docs.oasis-open.org/sarif/sarif/v2.1.0/. A finding's fingerprint is made of its rule, file,
+object and field, so that it is known again when lines move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from allotment import __version__
+from allotment.cli.check.replacements import Replacement, replacements
+from allotment.cli.check.text_output import Told
+from allotment.tools.check.catalog import catalogue
+from allotment.tools.check.finding import Finding, Range
+from allotment.tools.check.reference import markdown
+from allotment.tools.check.rule import Rule
+
+_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_FINGERPRINT: Final = "allotment/v1"
+
+
+def log(told: Told) -> dict[str, Any]:
+    """The whole log, with one run."""
+    rules = catalogue()
+    places = {rule.code: number for number, rule in enumerate(rules)}
+    driver = {"name": "allot check", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": _results(told, places)}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    described = {
+        "id": rule.code,
+        "name": _pascal(rule.name),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.summary}\n\n{rule.why}", "markdown": markdown(rule)},
+        "defaultConfiguration": {"level": rule.level},
+        "properties": {"tags": [rule.family], "problem.severity": _severity(rule)},
+    }
+    return {**described, **({"helpUri": rule.see} if rule.see.startswith("https://") else {})}
+
+
+def _severity(rule: Rule) -> str:
+    return "recommendation" if rule.level == "note" else rule.level
+
+
+def _pascal(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-"))
+
+
+def _results(told: Told, places: dict[str, int]) -> list[dict[str, Any]]:
+    seen: Counter[tuple[str, ...]] = Counter()
+    results = []
+    for finding in told.findings:
+        identity = (finding.code, finding.where.file, finding.subject, finding.path)
+        results.append(_result(finding, told, places, _fingerprint(identity, seen[identity])))
+        seen[identity] += 1
+    return results
+
+
+def _result(finding: Finding, told: Told, places: dict[str, int], fingerprint: str) -> dict[str, Any]:
+    words = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    location: dict[str, Any] = {"physicalLocation": _physical(finding.where)}
+    if finding.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.path, "kind": "member"}]
+    result = {
+        "ruleId": finding.code,
+        **({"ruleIndex": places[finding.code]} if finding.code in places else {}),
+        "level": finding.level,
+        "message": {"text": words},
+        "locations": [location],
+        "partialFingerprints": {_FINGERPRINT: fingerprint},
+    }
+    if finding.fix is not None and (changes := replacements(finding.fix, told.sources)):
+        words = finding.fix.text if finding.fix.safe else f"{finding.fix.text} (unsafe: it guesses what is meant)"
+        result["fixes"] = [{"description": {"text": words}, "artifactChanges": _changes(changes)}]
+    return result
+
+
+def _fingerprint(identity: Sequence[str], number: int) -> str:
+    return hashlib.sha256("\0".join((*identity, str(number))).encode()).hexdigest()[:32]
+
+
+def _physical(where: Range) -> dict[str, Any]:
+    return {"artifactLocation": _artifact(where.file), "region": _region(where)}
+
+
+def _artifact(file: str) -> dict[str, str]:
+    return {"uri": quote(file.replace("\\", "/"))}
+
+
+def _region(where: Range) -> dict[str, int]:
+    region = {"startLine": where.line, "startColumn": where.column}
+    if (where.end_line, where.end_column) > (where.line, where.column):
+        region |= {"endLine": where.end_line, "endColumn": where.end_column}
+    return region
+
+
+def _changes(changes: Sequence[Replacement]) -> list[dict[str, Any]]:
+    by_file: dict[str, list[dict[str, Any]]] = {}
+    for where, text in changes:
+        region = {
+            "startLine": where.line, "startColumn": where.column,
+            "endLine": where.end_line, "endColumn": where.end_column,
+        }  # fmt: skip
+        by_file.setdefault(where.file, []).append({"deletedRegion": region, "insertedContent": {"text": text}})
+    return [{"artifactLocation": _artifact(file), "replacements": listed} for file, listed in by_file.items()]

@@ -1,0 +1,201 @@
+"""Findings for a person: each with its line of the file, then how many there are and what can be done about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from allotment.cli.check.files import passed_over
+from allotment.cli.output.code_frame import frame
+from allotment.cli.output.console import Screen, folded
+from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
+from allotment.tools.check.finding import Finding
+from allotment.tools.check.rule import Level
+from allotment.tools.sentences import listed
+
+#: Legible on light and on dark: no yellow, no bright colour.
+_COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
+LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
+TIED: Final = "\xa0"  # a blank at which no line ends
+_HINT: Final = "-o concise lists all of them, one a line"
+
+
+@dataclass(slots=True)
+class Told:
+    """Everything that is told of one run, for every format.
+
+    ``templates`` and ``patches`` are files that were left out. ``place`` is what the objects were tried on;
+    ``fitting``: everything that asks for devices gets them there. ``hardware`` is what they would fit on where nothing
+    was given to try them on. ``fixed`` is what was mended before.
+    """
+
+    findings: Sequence[Finding]
+    sources: dict[str, str]
+    objects: int = 0
+    silenced: int = 0
+    templates: Sequence[str] = ()
+    patches: Sequence[str] = ()
+    place: str = ""
+    fitting: bool = False
+    hardware: str = ""
+    fixed: Sequence[Finding] = ()
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def lines(self, file: str) -> list[str]:
+        """The lines of a file."""
+        if file not in self._lines:
+            self._lines[file] = self.sources.get(file, "").removeprefix("\ufeff").splitlines()
+        return self._lines[file]
+
+    @property
+    def by_level(self) -> Counter[Level]:
+        """How many there are of each level."""
+        return Counter(finding.level for finding in self.findings)
+
+    @property
+    def safe(self) -> int:
+        """How many ``--fix`` mends."""
+        return sum(finding.fix is not None and finding.fix.safe for finding in self.findings)
+
+    @property
+    def unsafe(self) -> int:
+        """How many more ``--fix --unsafe`` mends."""
+        return sum(finding.fix is not None and not finding.fix.safe for finding in self.findings)
+
+
+# --- findings --------------------------------------------------------------------------------------------------------
+
+
+def tell(screen: Screen, told: Told) -> None:
+    """All findings with their frames, then the summary."""
+    tell_findings(screen, told)
+    for line in summary(told):
+        say(screen, line)
+
+
+def tell_findings(screen: Screen, told: Told) -> None:
+    """All findings with their frames; on a terminal no more than somebody reads."""
+    shown = told.findings if screen.width is None else told.findings[:MOST_SHOWN]
+    for finding in shown:
+        for line in _finding(screen, finding, told.lines(finding.where.file)):
+            screen.line(line)
+        screen.line()
+    if more := len(told.findings) - len(shown):
+        screen.line(f"And {more} more: {_HINT}.")
+        screen.line()
+
+
+def tell_concisely(screen: Screen, told: Told) -> None:
+    """One line each, then the summary."""
+    for finding in told.findings:
+        first = (finding.message.splitlines() or [""])[0]
+        screen.line(_painted(screen, finding, f"{_head(finding)} {first}"))
+    for line in summary(told):
+        screen.line(line.replace(TIED, " "))
+
+
+def _head(finding: Finding) -> str:
+    """Place, code, whether it can be mended, and the level where it is not the usual one."""
+    place = finding.where.file if finding.name in WHOLE_FILE else str(finding.where)
+    mark = {None: "", True: " [*]", False: " [?]"}[finding.fix.safe if finding.fix else None]
+    return f"{place} {finding.code}{mark}{'' if finding.level == 'error' else f' {finding.level}:'}"
+
+
+def _painted(screen: Screen, finding: Finding, line: str) -> str:
+    """The first line with its place and code in colours."""
+    place, code, rest = line.partition(f" {finding.code}")
+    if not screen.colour or not code:
+        return line
+    mark = rest[:4] if finding.fix is not None else ""
+    rest = rest.removeprefix(mark)
+    level = f" {finding.level}:" if rest.startswith(f" {finding.level}:") else ""
+    rest = rest.removeprefix(level)
+    colour = _COLOURS[finding.level]
+    mended = screen.paint(mark, "green") if mark else ""
+    return f"{screen.paint(place, 'bold')} {screen.paint(finding.code, colour)}{mended}" + (
+        f"{screen.paint(level, colour)}{rest}" if level else rest
+    )
+
+
+def _finding(screen: Screen, finding: Finding, lines: list[str]) -> Iterator[str]:
+    where, width = finding.where, screen.width or FRAME_WIDTH
+    first, *more = finding.message.splitlines() or [""]
+    begin, *rest = folded(f"{_head(finding)} {first}", screen.width)
+    yield _painted(screen, finding, begin)
+    yield from rest
+    if more:  # a compiler's own picture of the expression
+        yield from compiler_frame(more, width)
+    end = where.end_column if where.end_line == where.line else _length(lines, where.line) + 1
+    framed = frame(lines, where.line, where.column, end, width)
+    if framed is not None:
+        yield f"{screen.paint(framed.margin, 'dim')}{framed.text}".rstrip()
+        marks = screen.paint(framed.marks, _COLOURS[finding.level])
+        yield f"{screen.paint(framed.margin_below, 'dim')}{marks}"
+    if finding.help:
+        yield from folded(f"help: {finding.help}", screen.width, "  ")
+    if finding.fix is not None:
+        kind = "fix" if finding.fix.safe else "unsafe fix"
+        yield from folded(f"{kind}: {finding.fix.text}", screen.width, "  ")
+
+
+def _length(lines: list[str], line: int) -> int:
+    return len(lines[line - 1].rstrip()) if 1 <= line <= len(lines) else 0
+
+
+def say(screen: Screen, text: str, indent: str = "") -> None:
+    """A sentence in as many lines as it needs."""
+    for line in folded(text, screen.width, indent):
+        screen.line(line.replace(TIED, " "))
+
+
+# --- the summary -----------------------------------------------------------------------------------------------------
+
+
+def summary(told: Told) -> Iterator[str]:
+    """How many there are; what can be mended; what was left out."""
+    if told.findings:
+        files = len({finding.where.file for finding in told.findings})
+        yield f"Found {by_level(told)} in {counted(files, 'file')}.{_mending(told.safe, told.unsafe)}"
+    elif told.objects:
+        everything = "The object" if told.objects == 1 else f"All {told.objects} objects"
+        are, fit = ("is", "fits") if told.objects == 1 else ("are", "fit")
+        proven = f", and {fit} on {told.place}" if told.fitting else ""
+        yield f"{everything} in {counted(len(told.sources), 'file')} {are} fine{proven}."
+    else:
+        yield "Nothing to check: no Kubernetes object here."
+    yield from left_out(told)
+
+
+def left_out(told: Told) -> Iterator[str]:
+    """Known hardware that would do; what was not told, and what was not looked at."""
+    if told.hardware:
+        yield f"Hardware that would do: {told.hardware} (--fleet SPEC tries yours)."
+    if told.silenced:
+        yield f"{counted(told.silenced, 'finding')} silenced by comments."
+    yield from passed_over(told.templates, told.patches, "check")
+
+
+def by_level(told: Told) -> str:
+    """How many there are of each level, in words."""
+    return listed([counted(told.by_level[level], level) for level in LEVELS if told.by_level[level]])
+
+
+def _mending(safe: int, unsafe: int) -> str:
+    if safe and unsafe:
+        return f" [*]{TIED}{safe} fixable with --fix, [?]{TIED}{unsafe} more with --fix{TIED}--unsafe."
+    if safe:
+        return f" [*]{TIED}{safe} fixable with --fix."
+    if unsafe:
+        return f" [?]{TIED}{unsafe} fixable with --fix{TIED}--unsafe."
+    return ""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "error"), counted(2, "error")
+    ('1 error', '2 errors')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,175 @@
+"""Names of a cluster's objects. A cluster that does not answer at once is as good as none: somebody waits for a key."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from allotment.cli.completion.candidate import Candidate
+from allotment.cli.completion.command_line import Line
+
+if TYPE_CHECKING:
+    from allotment.cluster.client import Resource
+    from allotment.cluster.remote.http_client import HttpClient
+    from allotment.cluster.remote.kubeconfig import Target
+
+Work: TypeAlias = "Callable[[HttpClient, Target], Awaitable[list[Candidate]]]"
+
+#: How long a cluster has to answer.
+PATIENCE_SECONDS = 1.0
+#: More names than this nobody reads.
+_MOST: Final = 500
+#: Objects without what they are, from servers that can.
+_NAMES_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+#: What ``allot explain`` is asked about, in the words that it understands, and the resource of each.
+_EXPLAINED: Final = {
+    "pod": "pods", "claim": "resourceclaims", "deploy": "deployments", "sts": "statefulsets", "ds": "daemonsets",
+    "job": "jobs", "cronjob": "cronjobs",
+}  # fmt: skip
+#: Other words for the same.
+_CLAIMS: Final = {"claim": "resourceclaims", "claims": "resourceclaims"}
+
+
+def namespaces(line: Line) -> list[Candidate]:
+    """Of the cluster."""
+    return _named(line, ["namespaces"])
+
+
+def nodes(line: Line) -> list[Candidate]:
+    """Of the cluster."""
+    return _named(line, ["nodes"])
+
+
+def device_classes(line: Line) -> list[Candidate]:
+    """Of the cluster."""
+    return _named(line, ["deviceclasses"])
+
+
+def named(line: Line) -> list[Candidate]:
+    """``KIND``, ``KIND NAME …`` or ``KIND/NAME …``, as kubectl has it."""
+    kind, slash, _ = line.word.partition("/")
+    said = line.given.get("objects", [])
+    if slash:
+        return _named(line, [kind], f"{kind}/")
+    if said and "/" not in said[0]:
+        return [one for one in _named(line, said[0].split(",")) if one.value not in said]
+    return _kinds(line, "/" if said else "")
+
+
+def explained(line: Line) -> Iterable[Candidate]:
+    """Pods, claims and workloads, in every namespace unless one is named."""
+    if line.given.get("cluster") or line.given.get("fleet"):
+        return ()
+    kind, slash, _ = line.word.partition("/")
+    said = line.given.get("object", [])
+    if slash and not said:
+        return _named(line, [kind], f"{kind}/", everywhere=True)
+    if said:
+        return _named(line, said, everywhere=True) if len(said) == 1 and "/" not in said[0] else ()
+    kinds = [Candidate(f"{word}/", plural) for word, plural in _EXPLAINED.items()]
+    return [*kinds, *_named(line, ["pods", "resourceclaims"], everywhere=True)]
+
+
+def logged(line: Line) -> list[Candidate]:
+    """Pods, and workloads by ``KIND/NAME``."""
+    kind, slash, _ = line.word.partition("/")
+    return _named(line, [kind], f"{kind}/") if slash else _named(line, ["pods"])
+
+
+def containers(line: Line) -> list[Candidate]:
+    """Of the pod that the line names."""
+
+    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+        from allotment.cli.live.tables import path_of
+        from allotment.cluster.resources import PODS
+
+        tree = await client.read(path_of(PODS, _namespace(line, way), line.last("pod").removeprefix("pod/")))
+        spec = tree.get("spec") or {}
+        return [
+            Candidate(one["name"], one.get("image", ""))
+            for key in ("containers", "initContainers")
+            for one in spec.get(key) or ()
+        ]
+
+    return _asked(line, work) if line.last("pod") else []
+
+
+def _named(line: Line, words: Sequence[str], before: str = "", everywhere: bool = False) -> list[Candidate]:
+    """The objects of kinds, in the namespace that is meant."""
+
+    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+        from allotment.cli.live.resource_arguments import kinds_of
+        from allotment.cluster.inspection.discovery import discover
+
+        discovery = await discover(client)
+        namespace = line.last("namespace") if everywhere else _namespace(line, way)
+        found: list[Candidate] = []
+        for word in words:
+            for served in kinds_of(discovery, _CLAIMS.get(word, word)):
+                trees = await _list(client, served.resource, namespace)
+                found += (_candidate(tree, before, everywhere) for tree in trees)
+        return found
+
+    return _asked(line, work)
+
+
+def _kinds(line: Line, ending: str) -> list[Candidate]:
+    """What the cluster serves, by the shortest word that means it; behind a comma another one."""
+    before, comma, _ = line.word.rpartition(",")
+
+    async def work(client: HttpClient, way: Target) -> list[Candidate]:
+        from allotment.cluster.inspection.discovery import discover
+
+        discovery = await discover(client)
+        found: dict[str, str] = {}
+        for one in discovery.served:
+            if "list" in one.verbs:
+                first = discovery.by_word(one.resource.plural)
+                same = first is not None and first.resource.group == one.resource.group
+                found.setdefault(one.resource.plural if same else one.plural_label, one.resource.kind)
+        return [Candidate(f"{before}{comma}{word}{ending}", kind) for word, kind in found.items()]
+
+    return _asked(line, work)
+
+
+async def _list(client: HttpClient, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
+    tree = await client.read(resource.path(namespace), [("limit", str(_MOST))], _NAMES_ONLY)
+    return (item.get("metadata") or {} for item in tree.get("items") or ())
+
+
+def _candidate(metadata: dict[str, Any], before: str, everywhere: bool) -> Candidate:
+    where = f"in {metadata['namespace']}" if everywhere and metadata.get("namespace") else ""
+    return Candidate(f"{before}{metadata.get('name', '')}", where)
+
+
+def _namespace(line: Line, way: Target) -> str:
+    return line.last("namespace") or way.namespace
+
+
+def _asked(line: Line, work: Work) -> list[Candidate]:
+    """What the cluster that is meant answers within a second; nothing if it does not.
+
+    In a thread that nobody waits for: the resolver of names, and programs that make credentials, cannot be interrupted.
+    """
+    from allotment.cli.live.connection import on_cluster
+
+    file = line.last("kubeconfig")
+    kubeconfig = str(Path(file).expanduser()) if file else ""
+    arguments = Namespace(context=line.last("context"), kubeconfig=kubeconfig)
+    found: list[Candidate] = []
+
+    def ask() -> None:
+        with suppress(Exception):
+            found.extend(on_cluster(arguments, work))
+
+    with suppress(ImportError):
+        import_module("allotment.cluster.remote.http_client")  # most of the work: the second is the cluster's
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    return list(found)

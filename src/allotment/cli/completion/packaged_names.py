@@ -1,0 +1,152 @@
+"""Words that Allotment brings itself: rules, checks, hardware, instance types, drivers, parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from allotment.cli.completion.candidate import Candidate
+from allotment.cli.completion.command_line import Line
+
+_FORMS: Final = ("json", "yaml", "wide", "name", "jsonpath=")
+_CONDITIONS: Final = ("condition=", "jsonpath=", "create", "delete")
+
+
+def rules(line: Line) -> Iterator[Candidate]:
+    """Of ``allot check``, by code, and their families."""
+    from allotment.tools.check.catalog import FAMILIES, catalogue
+    from allotment.tools.check.reference import headline
+
+    for letter, family in FAMILIES.items():
+        yield Candidate(letter, family[1])
+    for rule in catalogue():
+        yield Candidate(rule.code, headline(rule))
+
+
+def checks(line: Line) -> Iterator[Candidate]:
+    """Of ``allot doctor``."""
+    from allotment.tools.doctor.checks import CHECKS
+
+    return (Candidate(check.code, check.summary) for check in CHECKS)
+
+
+def hardware(line: Line) -> Iterator[Candidate]:
+    """Servers and accelerators."""
+    from allotment.fleet import accelerators, servers
+    from allotment.fleet import hardware as machine
+
+    for name in servers():
+        yield Candidate(name, machine(name).title)
+    for record in accelerators().values():
+        yield Candidate(record.aliases[0], record.product)
+
+
+def instance_types(line: Line) -> Iterator[Candidate]:
+    """Of the packaged catalogue."""
+    from allotment.fleet.catalog import catalog
+
+    for one in catalog():
+        gpus = f"{one.gpus} × {one.gpu_model}" if one.gpus else ""
+        yield Candidate(one.key, gpus)
+
+
+def providers(line: Line) -> Iterator[Candidate]:
+    """Clouds of the packaged catalogue."""
+    from allotment.fleet.catalog import catalog
+
+    return (Candidate(name) for name in dict.fromkeys(one.provider for one in catalog()))
+
+
+def parts(line: Line) -> Iterator[Candidate]:
+    """That have permissions of their own."""
+    from allotment.tools.permissions.components import PARTS
+
+    return (Candidate(name, part.summary) for name, part in PARTS.items())
+
+
+def examples(line: Line) -> Iterator[Candidate]:
+    """Packaged manifests."""
+    from allotment.cli.examples import examples as known
+
+    for example in known():
+        yield Candidate(example.name, example.title)
+    if line.command == "demo":
+        yield Candidate("sharing", "many workloads draw on one GPU")
+
+
+def drivers(line: Line) -> Iterator[Candidate]:
+    """Whose words are known."""
+    from allotment.vocabulary import drivers as known
+    from allotment.vocabulary import vocabulary
+
+    for name in known():
+        words = vocabulary(name)
+        yield Candidate(name, words.title if words else "")
+
+
+def drivers_and_vendors(line: Line) -> Iterator[Candidate]:
+    """And those who make them."""
+    from allotment.vocabulary import vendors
+
+    yield from (Candidate(vendor, ", ".join(names)) for vendor, names in vendors().items())
+    yield from drivers(line)
+
+
+def driver_releases(line: Line) -> Iterator[Candidate]:
+    """``gpu.nvidia.com=25.8``."""
+    from allotment.vocabulary import drivers as known
+    from allotment.vocabulary import vocabulary
+
+    for name in known():
+        words = vocabulary(name)
+        yield from (Candidate(f"{name}={release}") for release in (words.releases if words else ()))
+
+
+def kinds_of_schemas(line: Line) -> Iterator[Candidate]:
+    """That ``allot schema`` is asked for."""
+    from allotment.tools.schema import USUAL
+
+    return (Candidate(kind) for kind in (*USUAL, "Pod"))
+
+
+def programs(line: Line) -> Iterator[Candidate]:
+    """Of a lab."""
+    from allotment.lab.programs import NAMES
+
+    return map(Candidate, NAMES)
+
+
+def policies(line: Line) -> Iterator[Candidate]:
+    """Of a replay."""
+    from allotment.tools.replay.policies import POLICIES
+
+    return (Candidate(policy.name, policy.summary) for policy in POLICIES)
+
+
+def traces(line: Line) -> Iterable[Candidate]:
+    """That are packaged."""
+    return (Candidate("sample", "a small trace of our own"),)
+
+
+def releases(line: Line) -> Iterator[Candidate]:
+    """Of Kubernetes."""
+    from allotment.model.features import RELEASES
+
+    return map(Candidate, RELEASES)
+
+
+def gates(line: Line) -> Iterator[Candidate]:
+    """Of Kubernetes, on and off."""
+    from allotment.model.features import GATES
+
+    return (Candidate(f"{name}={value}") for name in GATES for value in ("true", "false"))
+
+
+def forms_of_objects(line: Line) -> Iterator[Candidate]:
+    """As ``get`` prints them."""
+    return map(Candidate, _FORMS)
+
+
+def conditions(line: Line) -> Iterator[Candidate]:
+    """That ``wait`` waits for."""
+    return map(Candidate, _CONDITIONS)

@@ -1,0 +1,135 @@
+"""The demo where there is no machine at all: what each example needs at least, by provider, and then it is bought.
+
+A second lab has no node and an autoscaler with the prices of two providers. Each example must end on the very type
+that ``allot plan`` names for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from allotment.cel.validation_context import validation_context
+from allotment.cli.demo.apply import tool
+from allotment.cli.demo.example_runs import Outcome, applied, decide, devices_in, given, table
+from allotment.cli.demo.offline import KUBE
+from allotment.cli.examples import Example
+from allotment.cli.inputs.objects import judge
+from allotment.cli.output.console import Screen, folded
+from allotment.fleet import CLASSES
+from allotment.fleet.catalog import catalog
+from allotment.lab.lab import Lab
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.planning import plan
+from allotment.tools.plan.report import PlannedMachine
+
+#: What the lab's cloud sells.
+SOLD: Final = ("aws", "gcp")
+#: The articles' cases: whole, time-slicing, MPS, MIG.
+_FIRST: Final = 4
+_WIDTH: Final = 80
+#: A space at which no line ends.
+_TIED: Final = "\u00a0"
+_TYPE: Final = "node.kubernetes.io/instance-type"
+
+
+class Offer(NamedTuple):
+    """The cheapest of one provider; no machines: none of its types will do."""
+
+    provider: str
+    machines: tuple[PlannedMachine, ...]
+
+    @property
+    def usd(self) -> Decimal:
+        """Per hour."""
+        return sum((machine.usd_per_hour for machine in self.machines), Decimal(0))
+
+
+class Bought(NamedTuple):
+    """An example, what it costs with each provider, and what became of it in the lab: the types of its machines."""
+
+    offers: tuple[Offer, ...]
+    outcome: Outcome
+    types: tuple[str, ...]
+
+    @property
+    def planned(self) -> Offer:
+        """What the lab's autoscaler ought to buy."""
+        able = [offer for offer in self.offers if offer.machines and offer.provider in SOLD]
+        return min(able, key=lambda offer: offer.usd)
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether every pod runs, on the types that the plan named."""
+        wanted = sorted(machine.instance.partition("/")[2] for machine in self.planned.machines)
+        return self.outcome.runs and sorted(self.types) == wanted
+
+
+def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[Bought]:
+    """Price the first examples, and run them in a lab that has nothing."""
+    first = chosen[:_FIRST]
+    prices = [tuple(_offers(example)) for example in first]
+    with Lab((), name="demo-cloud", speed=speed, autoscale=",".join(SOLD)) as lab:
+        applying = tool(lab.kubeconfig, home)
+        trials = [applied(lab, applying, example, "bought") for example in first]
+        found: list[Bought] = []
+        for trial, offers in zip(trials, prices, strict=True):
+            decide(lab, trial, {}, patient=True)
+            known = devices_in(lab)
+            for group in trial.outcome.groups:
+                group.kinds = {known[key]: None for key in group.devices if key in known}
+            nodes = {group.node: None for group in trial.outcome.groups}
+            types = tuple(lab.get("node", node)["metadata"]["labels"][_TYPE] for node in nodes)
+            found.append(Bought(offers, trial.outcome, types))
+        return found
+
+
+def _offers(example: Example) -> Iterator[Offer]:
+    features = Features(kube=KUBE)
+    values, _ = judge(load_text(example.text), validation_context(features))
+    sold = catalog()
+    for provider in dict.fromkeys(one.provider for one in sold):
+        found = plan(
+            (*CLASSES["nvidia"], *values), sold, Limits(providers=(provider,)), features,
+            keep_going=lambda: False, reasons=False,
+        )  # fmt: skip
+        yield Offer(provider, () if found.unserved else found.machines)
+
+
+def lines(screen: Screen, bought: Sequence[Bought]) -> Iterator[str]:
+    """What it costs, and what ran."""
+    width = screen.width or _WIDTH
+    yield screen.paint("With no machine there, the cheapest that would do (allot plan, USD per hour):", "green")
+    for prices, alike in itertools.groupby(bought, key=lambda one: tuple(_priced(one.offers))):
+        for one in alike:
+            yield f"{one.outcome.number:>2}  {one.outcome.example.title}"
+        yield from (line.replace(_TIED, " ") for line in folded(", ".join(prices), width, " " * 6))
+    yield ""
+    yield screen.paint(f"Bought in a lab without any (allot up --autoscale --catalog {','.join(SOLD)}):", "green")
+    rows = [("", "PODS", "MACHINE", "DEVICES")]
+    for one in bought:
+        for group, kind in zip(one.outcome.groups, one.types, strict=False):
+            rows.append((str(one.outcome.number), group.pods_in_words, kind, given(group)))
+        if not one.as_planned:
+            told = one.outcome.told.partition("\n")[0] or "on another machine than planned"
+            rows.append((str(one.outcome.number), one.outcome.waits, "", f"not as planned: {told}"))
+    yield from table(rows, width)
+
+
+def _priced(offers: Sequence[Offer]) -> Iterator[str]:
+    """The cheapest first."""
+    for offer in sorted((one for one in offers if one.machines), key=lambda one: one.usd):
+        yield f"{_named(offer)}{_TIED}{offer.usd:.2f}"
+    unable = [offer.provider for offer in offers if not offer.machines]
+    if unable:
+        yield f"{', '.join(unable)}:{_TIED}none"
+
+
+def _named(offer: Offer) -> str:
+    names = ", ".join(dict.fromkeys(machine.instance for machine in offer.machines))
+    return names if len(offer.machines) == 1 else f"{len(offer.machines)} ×{_TIED}{names}"

@@ -1,0 +1,211 @@
+"""Examples on their way through a lab: applied, and what became of their pods."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from allotment.cli.demo.apply import Tool, words_of
+from allotment.cli.examples import Example
+from allotment.cli.output.compact_names import kinds_of, ranges
+from allotment.engine.diagnosis.published_names import kind_of
+from allotment.lab.lab import Lab
+from allotment.model.loading import load_text
+from allotment.model.resource import Device
+from allotment.model.trees import Tree, to_value
+
+#: Nothing takes nearly as long; a demo that hangs would be worse than one that fails.
+PATIENCE_SECONDS = 30.0
+LOOK_SECONDS = 0.01
+_GAP = "   "
+#: Devices of a pod by name, before the rest is only counted.
+_NAMES = 4
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods of one workload on one node, and what they have."""
+
+    workload: str
+    node: str
+    pods: int = 0
+    given: list[list[str]] = field(default_factory=list)
+    """The devices of each claim."""
+    kinds: dict[str, None] = field(default_factory=dict)
+    claims: set[str] = field(default_factory=set)
+    devices: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    """Driver, pool and name."""
+
+    @property
+    def pods_in_words(self) -> str:
+        """``notebooks ×3``."""
+        return f"{self.workload} ×{self.pods}" if self.pods > 1 else self.workload
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of an example: its groups of pods, the pod that waits with what it is told, or what was refused."""
+
+    example: Example
+    groups: list[Group] = field(default_factory=list)
+    waits: str = ""
+    told: str = ""
+    refused: str = ""
+
+    @property
+    def number(self) -> int:
+        """The example's."""
+        return int(self.example.name.partition("-")[0])
+
+    @property
+    def runs(self) -> bool:
+        """Whether its pods got their devices."""
+        return bool(self.groups) and not self.waits and not self.refused
+
+    @property
+    def as_intended(self) -> bool:
+        """Whether the example does what its header says."""
+        expected = self.example.expect
+        if self.refused:
+            return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
+        if self.waits:
+            return f"({expected})" in self.told.partition("\n")[0]
+        return expected == "fits"
+
+
+@dataclass(slots=True)
+class Trial:
+    """An example on its way: where its objects are, and how many pods each of its workloads has."""
+
+    outcome: Outcome
+    spaces: set[str] = field(default_factory=set)
+    workloads: dict[str, int] = field(default_factory=dict)
+
+
+def applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example") -> Trial:
+    """Apply an example in a namespace of its own, unless it names one."""
+    trial = Trial(Outcome(example))
+    trees = [document.tree for document in load_text(example.text).documents]
+    own = {str(tree["metadata"]["namespace"]) for tree in trees if tree["metadata"].get("namespace")}
+    trial.spaces = own or {f"{prefix}-{trial.outcome.number}"}
+    for space in trial.spaces:
+        lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    accepted, errors = applying.apply(example.path, "" if own else next(iter(trial.spaces)))
+    if accepted:
+        trial.workloads = {str(tree["metadata"]["name"]): _pods_of(tree) for tree in trees if _pods_of(tree)}
+    else:
+        trial.outcome.refused = words_of(errors)
+    return trial
+
+
+def decide(lab: Lab, trial: Trial, known: Mapping[tuple[str, str, str], str], *, patient: bool = False) -> None:
+    """Wait for what becomes of the pods; ``patient``: until they run, whatever they are told before."""
+    outcome = trial.outcome
+    if outcome.refused:
+        return
+    for pod, told in _decided(lab, sorted(trial.spaces), sum(trial.workloads.values()), patient):
+        name = str(pod["metadata"]["name"])
+        workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
+        if told:
+            outcome.waits, outcome.told = workload, told
+        else:
+            seat(lab, outcome, workload, pod, known)
+    for group in outcome.groups:
+        group.given.sort(key=lambda names: [(len(name), name) for name in names])
+
+
+def _pods_of(tree: Tree) -> int:
+    """How many pods an object stands for."""
+    if tree["kind"] == "Deployment":
+        return int(tree["spec"].get("replicas", 1))
+    return int(tree["kind"] in ("Pod", "Job"))
+
+
+def _decided(lab: Lab, spaces: Sequence[str], count: int, patient: bool) -> list[tuple[Tree, str]]:
+    """The pods, as soon as each has a node or was told why not; with what it was told."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        pods = [pod for space in spaces for pod in lab.list("pods", namespace=space)]
+        answers = [(pod, _told(lab, pod)) for pod in pods]
+        if len(pods) == count and all(_runs(pod) if patient else _placed(pod) or told for pod, told in answers):
+            return answers
+        if time.monotonic() > deadline:
+            return [(pod, told or "nothing was decided about it") for pod, told in answers]
+        time.sleep(LOOK_SECONDS)
+
+
+def _placed(pod: Tree) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _runs(pod: Tree) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
+
+
+def _told(lab: Lab, pod: Tree) -> str:
+    if _placed(pod):
+        return ""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition["message"])
+    # Kubernetes writes no condition for a pod whose claims are not there; there is an event.
+    meta = pod["metadata"]
+    fields = f"involvedObject.name={meta['name']},reason=FailedScheduling"
+    return next((str(event["message"]) for event in lab.list("events", namespace=meta["namespace"], fields=fields)), "")
+
+
+def seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[tuple[str, str, str], str]) -> None:
+    """Note where a pod is, and its devices; ``known``: what each device is."""
+    node = str(pod["spec"]["nodeName"])
+    group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
+    if group is None:
+        outcome.groups.append(group := Group(workload, node))
+    group.pods += 1
+    made = {s["name"]: s.get("resourceClaimName") for s in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    for entry in pod["spec"].get("resourceClaims") or ():
+        name = entry.get("resourceClaimName") or made.get(entry["name"])
+        if not name or name in group.claims:
+            continue
+        group.claims.add(name)
+        claim = lab.get("resourceclaim", name, namespace=pod["metadata"]["namespace"])
+        results = claim["status"]["allocation"]["devices"]["results"]
+        group.given.append([result["device"] for result in results])
+        for result in results:
+            device = (result["driver"], result["pool"], result["device"])
+            group.devices[device] = None
+            group.kinds[known.get(device, "")] = None
+
+
+def devices_in(lab: Lab) -> dict[tuple[str, str, str], str]:
+    """What each device is."""
+    found = {}
+    for tree in lab.list("resourceslices"):
+        spec = tree["spec"]
+        for device in spec.get("devices") or ():
+            kind = kind_of(to_value(device, Device), spec["driver"])
+            found[spec["driver"], spec["pool"]["name"], device["name"]] = kind
+    return found
+
+
+def given(group: Group) -> str:
+    """The devices of a group in words."""
+    kinds = kinds_of(kind for kind in group.kinds if kind)
+    shared = ", shared" if len(group.claims) < group.pods else ""
+    names = [name for devices in group.given for name in devices]
+    words = ranges(names)
+    if words.count(", ") >= _NAMES:
+        words = f"{', '.join(names[: _NAMES - 1])} and {len(names) - _NAMES + 1} more"
+    return f"{words}{shared}{f' ({kinds})' if kinds else ''}"
+
+
+def table(rows: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:
+    """Number, pods, where, devices: the last column is folded."""
+    first_width, second_width = (max(len(row[column]) for row in rows) for column in (1, 2))
+    for row in rows:
+        front = f"{row[0]:>2}  {row[1]:<{first_width}}{_GAP}{row[2]:<{second_width}}{_GAP}"
+        first, *more = textwrap.wrap(row[3], width - len(front), break_long_words=False, break_on_hyphens=False) or [""]
+        yield (front + first).rstrip()
+        yield from (" " * len(front) + line for line in more)

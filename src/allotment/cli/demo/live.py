@@ -1,0 +1,227 @@
+"""The demo in a lab: every packaged example is applied, then it is shown who got which devices, and why others wait.
+
+Examples are applied one by one, each in a namespace of its own; after one that takes devices the next one waits until
+it has them. So the same pods get the same devices each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from allotment.cli.demo.apply import tool
+from allotment.cli.demo.autoscaling import Bought, buy
+from allotment.cli.demo.autoscaling import lines as bought_lines
+from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
+from allotment.cli.demo.mending import Mended, mend
+from allotment.cli.demo.offline import FLEET, KUBE
+from allotment.cli.examples import examples
+from allotment.cli.output.console import Screen, called, folded, open_screen, shorten
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.lab.lab import Lab
+
+#: A simulated second passes in so much less.
+_SPEED = 20.0
+_WIDTH = 80
+#: A space at which no line ends.
+_TIED = "\u00a0"
+
+
+def run() -> int:
+    """Show the examples; 0 when all came out as intended."""
+    screen = open_screen()
+    progress = Progress(screen)
+    chosen = examples()
+    began = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(quiet())
+        stack.callback(progress.clear)
+        progress("starting a lab")
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="allotment-demo-")))
+        lab = stack.enter_context(Lab(FLEET, name="demo", speed=_SPEED))
+        ready = time.perf_counter() - began
+        applying = tool(lab.kubeconfig, home)
+        progress.clear()
+        _introduce(screen, ready)
+        screen.out.flush()
+        began = time.perf_counter()
+        known = devices_in(lab)
+        trials: list[Trial] = []
+        for example in chosen:
+            progress(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
+            trials.append(applied(lab, applying, example))
+            if example.expect == "fits":
+                decide(lab, trials[-1], known)
+        for trial in trials:
+            if trial.outcome.example.expect != "fits":
+                progress(f"waiting for what {trial.outcome.example.name} is told")
+                decide(lab, trial, known)
+        outcomes = [trial.outcome for trial in trials]
+        took = time.perf_counter() - began
+        again: list[tuple[Mended, Outcome]] = []
+        cluster = cluster_of(parse_fleet(FLEET), KUBE)
+        for trial in trials:
+            mended = (
+                mend(trial.outcome.example, cluster, KUBE, home)
+                if trial.outcome.waits or trial.outcome.refused
+                else None
+            )
+            if mended is not None:
+                progress(f"mended and applied again: {mended.example.title}")
+                second = applied(lab, applying, mended.example, "mended")
+                # A pod that is there before its template is told so, and runs a moment later.
+                decide(lab, second, known, patient=True)
+                again.append((mended, second.outcome))
+        progress("no machine at all: plan, buy, run")
+        bought = buy(chosen, home, _SPEED)
+        progress("stopping the lab")
+    _show(screen, outcomes)
+    screen.line()
+    for line in _mended(screen, again):
+        screen.line(line)
+    screen.line()
+    for line in bought_lines(screen, bought):
+        screen.line(line)
+    screen.line()
+    for line in _summary(outcomes, again, bought, applying.name, took):
+        screen.line(line)
+    works = all(outcome.runs for _, outcome in again) and all(one.as_planned for one in bought)
+    return 0 if works and all(outcome.as_intended for outcome in outcomes) else 1
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """A control plane that starts and stops has things to say that are no one's concern here."""
+    logger = logging.getLogger("allotment")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class Progress:
+    """One line of a terminal that is written over; nothing anywhere else."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._live = screen.out.isatty()
+        self._shown = False
+
+    def __call__(self, text: str) -> None:
+        """Show what is done now."""
+        if self._live:
+            self._shown = True
+            self._screen.out.write("\r\x1b[K" + self._screen.paint(shorten(text, self._screen.width or _WIDTH), "dim"))
+            self._screen.out.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._shown = False
+            self._screen.out.write("\r\x1b[K")
+            self._screen.out.flush()
+
+
+# --- on the screen ---------------------------------------------------------------------------------------------------
+
+
+def _introduce(screen: Screen, seconds: float) -> None:
+    ready = screen.paint("ready", "green")
+    screen.line(f"A lab, {ready} in {seconds:.1f} s: a Kubernetes control plane with {len(FLEET)} nodes")
+    for words in FLEET:
+        node, _, hardware = words.partition("=")
+        screen.line(f"  {node:<14} {hardware}")
+    screen.line()
+
+
+def _show(screen: Screen, outcomes: Sequence[Outcome]) -> None:
+    width = screen.width or _WIDTH
+    for line in _table(outcomes, width):
+        screen.line(line)
+    waiting = [outcome for outcome in outcomes if outcome.waits]
+    if waiting:
+        screen.line()
+        screen.line(screen.paint("Pending, and why (describe pod shows all of it):", "yellow"))
+        for outcome in waiting:
+            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.waits, _reason(outcome.told))
+    refused = [outcome for outcome in outcomes if outcome.refused]
+    if refused:
+        screen.line()
+        screen.line(screen.paint("Refused by the API server:", "red"))
+        for outcome in refused:
+            _paragraph(screen, width, f"{outcome.number:>2}  ", outcome.example.title, iter([outcome.refused]))
+
+
+def _mended(screen: Screen, again: Sequence[tuple[Mended, Outcome]]) -> Iterator[str]:
+    """What ``allot check`` found in those that could not work, and what became of them once they were mended."""
+    width = screen.width or _WIDTH
+    yield screen.paint("Mended by allot check --fix --unsafe, and applied again:", "green")
+    yield from _table([outcome for _, outcome in again], width)
+    yield ""
+    yield "What was wrong with them (allot rule CODE tells more):"
+    for mended, outcome in again:
+        rules = ", ".join(rule.replace(" ", _TIED) for rule in mended.rules)
+        yield from (line.replace(_TIED, " ") for line in folded(f"{outcome.number:>2}  {rules}", width))
+        if not outcome.runs:
+            yield from folded(f"does not run: {outcome.refused or next(_reason(outcome.told))}", width, "    ")
+
+
+def _table(outcomes: Sequence[Outcome], width: int) -> Iterator[str]:
+    rows = [("", "PODS", "NODE", "DEVICES")]
+    rows += [
+        (str(one.number), group.pods_in_words, group.node, given(group)) for one in outcomes for group in one.groups
+    ]
+    return table(rows, width)
+
+
+def _reason(told: str) -> Iterator[str]:
+    """Of what a pod is told the cause, the nearest miss and the change."""
+    first, *more = told.splitlines()
+    yield first
+    for line in more:
+        words = line.strip()
+        if words.startswith("nearest miss: "):
+            yield f"nearest: {words.removeprefix('nearest miss: ')}"
+        elif words.startswith("to make it fit"):
+            where, _, change = words.removeprefix("to make it fit").partition(": ")
+            yield f"change: {change}{f' (then it fits{where})' if where else ''}"
+        elif words.startswith("what to do: "):
+            yield words
+
+
+def _paragraph(screen: Screen, width: int, front: str, title: str, lines: Iterator[str]) -> None:
+    screen.line(front + screen.paint(title, "bold"))
+    for line in lines:
+        for part in folded(line, width, " " * (len(front) + 2)):
+            screen.line(part)
+
+
+def _summary(
+    outcomes: Sequence[Outcome],
+    again: Sequence[tuple[Mended, Outcome]],
+    bought: Sequence[Bought],
+    tool_name: str,
+    seconds: float,
+) -> Iterator[str]:
+    for outcome in outcomes:
+        if not outcome.as_intended:
+            found = outcome.refused or outcome.told.partition("\n")[0] or "fits"
+            yield f"not as intended: {outcome.example.name}: {found}; its header says {outcome.example.expect}"
+    waiting = sum(bool(outcome.waits) for outcome in outcomes)
+    refused = sum(bool(outcome.refused) for outcome in outcomes)
+    fit = len(outcomes) - waiting - refused
+    good = "all" if all(outcome.as_intended for outcome in outcomes) else "not all"
+    yield f"{len(outcomes)} manifests, applied with {tool_name} in {seconds:.1f} s:"
+    yield f"{fit} run, {waiting} wait, {refused} refused; {good} as intended."
+    running = sum(outcome.runs for _, outcome in again)
+    yield f"Mended, {running} of the {waiting + refused} others run, too."
+    on_bought = sum(one.as_planned for one in bought)
+    yield f"Without a machine, {on_bought} of {len(bought)} run on just the machines that were planned."
+    yield "Both labs are gone again."
+    yield f"One of them explained: {called()} demo 9. A lab to keep: {called()} up"

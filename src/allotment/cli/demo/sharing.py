@@ -1,0 +1,171 @@
+"""``allot demo sharing``: the same application on four A100s, each shared in another way, and how much each way gives.
+
+The containers are processes of this machine, which draw pictures on simulated GPUs that hold them to their shares: a
+picture is done when the hardware would have been. So what is printed was measured, by the applications themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import textwrap
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from allotment.cli.demo.live import Progress, quiet
+from allotment.cli.demo.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
+from allotment.cli.output.console import Screen, from_home, open_screen
+from allotment.cli.output.errors import Mistake
+from allotment.fractal.sheet import Group, sheet
+from allotment.lab.lab import Lab
+from allotment.lab.pod_http import NoAnswer
+from allotment.model.trees import Tree
+
+_MEASURE_SECONDS: Final = 12.0
+_START_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.2
+_WIDTH: Final = 80
+_BAR: Final = 24
+_COLUMNS: Final = 7
+
+
+class Replica(NamedTuple):
+    """What a replica says of itself."""
+
+    pod: str
+    node: str
+    stats: Mapping[str, Any]
+    picture: bytes
+
+    @property
+    def per_minute(self) -> float:
+        """Pictures a minute, as it measured them."""
+        return float(self.stats["per_minute"])
+
+
+class Measured(NamedTuple):
+    """A case and its replicas, fastest first."""
+
+    case: Case
+    replicas: Sequence[Replica]
+
+    @property
+    def per_minute(self) -> float:
+        """Of all together."""
+        return sum(replica.per_minute for replica in self.replicas)
+
+
+def run(arguments: Namespace) -> int:
+    """Measure and show; 0 when every replica drew."""
+    screen = open_screen()
+    progress = Progress(screen)
+    began = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(quiet())
+        stack.callback(progress.clear)
+        progress("starting a lab")
+        lab = stack.enter_context(Lab(FLEET, name="demo-sharing", runtime="process"))
+        for case in CASES:
+            lab.apply(list(objects(case)), namespace=case.namespace)
+        progress("starting 14 containers")
+        pods = _ready(lab)
+        until = time.monotonic() + _MEASURE_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            progress(f"{sum(map(len, pods.values()))} replicas draw; {left:.0f} s more")
+            time.sleep(min(_LOOK_SECONDS, left))
+        progress("counting pictures")
+        measured = [Measured(case, _replicas(lab, pods[case])) for case in CASES]
+        progress("stopping the lab")
+    for line in shown(screen, measured, time.perf_counter() - began):
+        screen.line(line)
+    if arguments.pictures:
+        path = _write(Path(arguments.pictures), measured)
+        screen.line(f"Their latest pictures: {from_home(path)}")
+    return 0 if all(replica.per_minute for one in measured for replica in one.replicas) else 1
+
+
+def _ready(lab: Lab) -> dict[Case, list[Tree]]:
+    """The pods of each case, once all are ready."""
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        pods = {case: list(lab.list("pods", namespace=case.namespace)) for case in CASES}
+        wanted = sum(int(tree["spec"].get("replicas", 0)) for tree in lab.list("deployments"))
+        waiting = [pod for of_case in pods.values() for pod in of_case if not _is_ready(pod)]
+        if not waiting and sum(map(len, pods.values())) == wanted:
+            return pods
+        if time.monotonic() > deadline:
+            told = ", ".join(f"{pod['metadata']['name']} ({pod['status'].get('phase')})" for pod in waiting)
+            raise Mistake(f"not ready after {_START_SECONDS:.0f} s: {told}", "see `allot up`, then kubectl describe")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_ready(pod: Tree) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _replicas(lab: Lab, pods: Sequence[Tree]) -> list[Replica]:
+    found = []
+    for pod in pods:
+        try:
+            stats, picture = json.loads(lab.ask(pod, PORT, "/stats")), lab.ask(pod, PORT, "/image.png")
+        except NoAnswer as error:
+            raise Mistake(f"a replica ended while it drew: {error}", "its log says why") from None
+        found.append(Replica(pod["metadata"]["name"], pod["spec"]["nodeName"], stats, picture))
+    return sorted(found, key=lambda replica: -replica.per_minute)
+
+
+def shown(screen: Screen, measured: Sequence[Measured], seconds: float) -> Iterator[str]:
+    """The table: the sum of each case as a bar, and what each replica has of it."""
+    product = measured[0].replicas[0].stats["device"]
+    yield f"Four simulated {product}, one application, four claims."
+    yield "Pictures a minute:"
+    yield ""
+    most = max(one.per_minute for one in measured) or 1.0
+    width = max(len(one.case.title) for one in measured)
+    for one in measured:
+        bar = screen.paint(_bar(one.per_minute / most), "green")
+        yield f"  {one.case.title:<{width}}  {one.per_minute:6.1f}  {bar}"
+        if len(one.replicas) > 1:
+            each = " + ".join(f"{replica.per_minute:.0f}" for replica in one.replicas)
+            yield screen.paint(f"  {'':<{width}}  {'':6}  {each}", "dim")
+    yield ""
+    yield from textwrap.wrap(_lesson(measured), screen.width or _WIDTH)
+    yield ""
+    pictures = sum(int(replica.stats["images"]) for one in measured for replica in one.replicas)
+    containers = sum(len(one.replicas) for one in measured)
+    yield f"{pictures} pictures, drawn by {containers} containers; {seconds:.1f} s in all. The lab is gone again."
+
+
+def _lesson(measured: Sequence[Measured]) -> str:
+    alone, *others = measured
+    turns, mps, mig = (one.per_minute / alone.per_minute if alone.per_minute else 0.0 for one in others)
+    return (
+        f"A picture uses {BREADTH} of 108 multiprocessors for {WORK / BREADTH:.0f} s, so one alone leaves most of the "
+        f"GPU idle. Three in turns draw {turns:.1f} times as much as one: only one runs at a time. Three at once "
+        f"draw {mps:.1f} times as much. A MIG device has 14 multiprocessors: each of seven is slower than one alone, "
+        f"none can disturb another, and together they draw {mig:.1f} times as much."
+    )
+
+
+def _bar(part: float) -> str:
+    """A bar of eighths of a character."""
+    eighths = round(part * _BAR * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _write(folder: Path, measured: Sequence[Measured]) -> Path:
+    """Every replica's last picture, and all of them on one sheet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = []
+    for one in measured:
+        words = f"{one.per_minute:.1f} pictures a minute"
+        groups.append(Group(one.case.short, words, [replica.picture for replica in one.replicas]))
+        for replica in one.replicas:
+            (folder / f"{replica.pod}.png").write_bytes(replica.picture)
+    path = folder / "sharing.png"
+    path.write_bytes(sheet(groups, _COLUMNS))
+    return path

@@ -1,0 +1,169 @@
+"""Claims, their templates and DeviceClasses: what is asked for, in the order in which one reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.cli.describe.generic import add_fields
+from allotment.cli.describe.page import NONE, Page, full
+from allotment.model.contested_claims import WORDS, tree_is_set_aside
+from allotment.model.trees import Tree
+
+
+def claim(page: Page, tree: Tree) -> None:
+    """A ResourceClaim: state, requests, what it has got, who may use it."""
+    page.head(tree)
+    page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
+    if deleted := tree["metadata"].get("deletionTimestamp"):
+        page.field(0, "Deleting", f"since {full(deleted)}")
+    page.controller(tree)
+    status = tree.get("status") or {}
+    allocation = status.get("allocation")
+    used = status.get("reservedFor") or ()
+    page.field(0, "State", _state(tree, bool(allocation), bool(used)))
+    add_spec(page, 0, (tree.get("spec") or {}).get("devices") or {})
+    if allocation:
+        add_allocation(page, allocation, status.get("devices") or ())
+    page.several(0, "Reserved For", (f"{one.get('resource')}/{one.get('name')}" for one in used))
+    page.conditions(tree, wide=True)
+
+
+def _state(tree: Tree, allocated: bool, used: bool) -> str:
+    if not allocated:
+        return "pending"
+    if tree_is_set_aside(tree):
+        return f"allocated ({WORDS})"
+    return "allocated, reserved" if used else "allocated"
+
+
+def template(page: Page, tree: Tree) -> None:
+    """A ResourceClaimTemplate: the claim that each pod gets."""
+    page.head(tree)
+    page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
+    spec = tree.get("spec") or {}
+    labels = (spec.get("metadata") or {}).get("labels")
+    if labels:
+        page.mapping(0, "Labels of its claims", labels)
+    add_spec(page, 0, (spec.get("spec") or {}).get("devices") or {})
+
+
+def device_class(page: Page, tree: Tree) -> None:
+    """A DeviceClass: what it selects, and what it brings along."""
+    page.head(tree, namespaced=False)
+    page.field(0, "Created", full(tree["metadata"].get("creationTimestamp")))
+    spec = tree.get("spec") or {}
+    page.field(0, "Extended Resource", spec.get("extendedResourceName") or NONE)
+    page.several(0, "Selectors", _expressions(spec.get("selectors")))
+    _add_config(page, 0, spec.get("config"))
+
+
+def add_spec(page: Page, depth: int, devices: Tree) -> None:
+    """Requests, constraints and configuration."""
+    page.line(depth, "Requests:", *([] if devices.get("requests") else [NONE]))
+    for request in devices.get("requests") or ():
+        page.line(depth + 1, f"{request.get('name')}:")
+        alternatives = request.get("firstAvailable")
+        if alternatives:
+            page.line(depth + 2, "First of:")
+            for one in alternatives:
+                page.line(depth + 3, f"{one.get('name')}:")
+                _add_request(page, depth + 4, one)
+        else:
+            _add_request(page, depth + 2, request.get("exactly") or request)
+    constraints = devices.get("constraints") or ()
+    if constraints:
+        page.line(depth, "Constraints:")
+        for one in constraints:
+            kind = "matchAttribute" if "matchAttribute" in one else "distinctAttribute"
+            among = ", ".join(one.get("requests") or ()) or "all requests"
+            page.line(depth + 1, f"{kind} {one.get(kind)}", f"({among})")
+    _add_config(page, depth, devices.get("config"))
+
+
+def _add_request(page: Page, depth: int, request: Tree) -> None:
+    page.field(depth, "Device Class", request.get("deviceClassName", ""))
+    every = request.get("allocationMode") == "All"
+    page.field(depth, "Devices", "all" if every else request.get("count", 1))
+    if request.get("selectors"):
+        page.several(depth, "Selectors", _expressions(request["selectors"]))
+    if requested := (request.get("capacity") or {}).get("requests"):
+        page.mapping(depth, "Capacity", requested)
+    if request.get("tolerations"):
+        page.several(depth, "Tolerations", (_toleration(one) for one in request["tolerations"]))
+    if request.get("adminAccess"):
+        page.field(depth, "Admin Access", "yes")
+
+
+def _expressions(selectors: Any) -> list[str]:
+    """CEL, each line of it on a line."""
+    texts = [str((one.get("cel") or {}).get("expression", "")).strip() for one in selectors or ()]
+    return [line for text in texts for line in text.split("\n")]
+
+
+def _toleration(tree: Tree) -> str:
+    value = f"={tree['value']}" if tree.get("value") else ""
+    effect = f":{tree['effect']}" if tree.get("effect") else ""
+    exists = " op=Exists" if tree.get("operator") == "Exists" else ""
+    return f"{tree.get('key') or ''}{value}{effect}{exists}"
+
+
+def _add_config(page: Page, depth: int, entries: Any) -> None:
+    if not entries:
+        return
+    page.line(depth, "Configuration:")
+    for entry in entries:
+        opaque = entry.get("opaque") or {}
+        among = ", ".join(entry.get("requests") or ()) or "all requests"
+        page.line(depth + 1, f"{opaque.get('driver', '')} ({among}):")
+        parameters = opaque.get("parameters")
+        if isinstance(parameters, dict):
+            add_fields(page, depth + 2, parameters)
+
+
+def add_allocation(page: Page, allocation: Tree, statuses: Any) -> None:
+    """The devices that a claim has, and where they can be used."""
+    page.field(0, "Node", node_of(allocation))
+    results = (allocation.get("devices") or {}).get("results") or ()
+    page.line(0, "Devices:", *([] if results else [NONE]))
+    if results:
+        shared = any(one.get("consumedCapacity") for one in results)
+        page.table(
+            1,
+            ["Request", "Device", "Driver", "Pool", *(["Share"] if shared else [])],
+            [
+                [
+                    str(one.get("request", "")), str(one.get("device", "")), str(one.get("driver", "")),
+                    str(one.get("pool", "")), *([_share(one)] if shared else []),
+                ]
+                for one in results
+            ],
+        )  # fmt: skip
+    for one in statuses:
+        listed = one.get("conditions") or ()
+        told = ", ".join(f"{c.get('type')}={c.get('status')} {c.get('message', '')}".strip() for c in listed)
+        page.line(1, f"{one.get('device')} of {one.get('driver')}:", told or NONE)
+
+
+def _share(result: Tree) -> str:
+    shares = [f"{amount} of {name}" for name, amount in sorted((result.get("consumedCapacity") or {}).items())]
+    return ", ".join(shares) or NONE
+
+
+def node_of(allocation: Tree) -> str:
+    """The nodes on which a claim's devices are, in short."""
+    selector = allocation.get("nodeSelector")
+    if not selector:
+        return "any"
+    parts = []
+    for term in selector.get("nodeSelectorTerms") or ():
+        needs = [*(term.get("matchFields") or ()), *(term.get("matchExpressions") or ())]
+        words = [_requirement(need) for need in needs]
+        parts.append(" and ".join(words))
+    return " or ".join(parts)
+
+
+def _requirement(need: Tree) -> str:
+    values = ", ".join(map(str, need.get("values") or ()))
+    if need.get("key") == "metadata.name" and need.get("operator") == "In":
+        return values
+    return f"{need.get('key')} {need.get('operator')} {values}".strip()

@@ -1,0 +1,120 @@
+"""``allot describe``: objects in detail, with what happened to them.
+
+Pods, nodes and the kinds of DRA have layouts of their own, which show what kubectl's leave out: the devices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from allotment.cli.describe.command import claims, slices
+from allotment.cli.describe.events import add_events, events_of
+from allotment.cli.describe.generic import generic
+from allotment.cli.describe.nodes import node
+from allotment.cli.describe.page import Page
+from allotment.cli.describe.pods import claims_of, pod
+from allotment.cli.live.cluster_state import devices_of
+from allotment.cli.live.connection import namespace_of, on_cluster, refusal
+from allotment.cli.live.printers import shown
+from allotment.cli.live.resource_arguments import Asked, asked
+from allotment.cli.output.console import visible
+from allotment.cli.output.errors import Failure
+from allotment.cluster.errors import StatusError
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.resources import CLAIMS, PODS
+from allotment.model.trees import Tree
+
+if TYPE_CHECKING:
+    from allotment.cluster.remote.http_client import HttpClient
+
+
+#: Layouts that need nothing but the object.
+_LAYOUTS: dict[str, Callable[[Page, Tree], None]] = {
+    "ResourceClaim": claims.claim,
+    "ResourceClaimTemplate": claims.template,
+    "DeviceClass": claims.device_class,
+    "ResourceSlice": slices.resource_slice,
+}
+
+
+def run(arguments: Namespace) -> int:
+    """Describe; 1 if some of it is not there."""
+    return on_cluster(arguments, lambda client, way: _describe(arguments, client, namespace_of(arguments, way)))
+
+
+async def _describe(arguments: Namespace, client: HttpClient, namespace: str) -> int:
+    wanted = asked(await discover(client), arguments.objects)
+    if (arguments.selector or arguments.all_namespaces) and any(one.name for one in wanted):
+        raise Failure("error: name cannot be provided when a selector or --all-namespaces is specified")
+    place = "" if arguments.all_namespaces else namespace
+    failed = False
+    count = 0
+    for one in wanted:
+        try:
+            trees = await _trees(client, one, one.place(place), arguments.selector or "")
+        except StatusError as error:
+            sys.stderr.write(refusal(error) + "\n")
+            failed = True
+            continue
+        for tree in trees:
+            text = await described(client, {"kind": one.served.resource.kind, **shown(tree)})
+            sys.stdout.write(("\n\n" if count else "") + visible(text))
+            count += 1
+    if not count and not failed:
+        inside = place and all(one.served.resource.namespaced for one in wanted)
+        sys.stderr.write(f"No resources found{f' in {place} namespace.' if inside else ''}\n")
+    return 1 if failed else 0
+
+
+async def _trees(client: HttpClient, one: Asked, place: str, labels: str) -> list[Tree]:
+    """The object of a name, else those whose names begin so, as with kubectl; or all."""
+    resource = one.served.resource
+    if not one.name:
+        return list((await client.list(resource, place, labels=labels)).items)
+    try:
+        return [await client.get(resource, one.name, place)]
+    except StatusError as error:
+        if error.code != 404:
+            raise
+        listed = (await client.list(resource, place)).items
+        found = [tree for tree in listed if tree["metadata"]["name"].startswith(one.name)]
+        if not found:
+            raise
+        return found
+
+
+async def described(client: HttpClient, tree: Tree) -> str:
+    """One object's page."""
+    page = Page(datetime.now(UTC))
+    kind, group = tree["kind"], str(tree.get("apiVersion", "")).rpartition("/")[0]
+    events = asyncio.create_task(events_of(client, tree))
+    if (kind, group) == ("Pod", ""):
+        pod(page, tree, await _claims(client, tree))
+    elif (kind, group) == ("Node", ""):
+        name = tree["metadata"]["name"]
+        pods = await client.list(PODS, fields=f"spec.nodeName={name}")
+        node(page, tree, pods.items, await devices_of(client, tree))
+    elif group == "resource.k8s.io" and kind in _LAYOUTS:
+        _LAYOUTS[kind](page, tree)
+    else:
+        generic(page, tree)
+    add_events(page, await events)
+    return page.text()
+
+
+async def _claims(client: HttpClient, tree: Tree) -> dict[str, Tree]:
+    """The claims of a pod that exist and that we may see."""
+    extended = ((tree.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    names = [name for _, name, _ in claims_of(tree)] + [extended or ""]
+    found: dict[str, Tree] = {}
+    for name in filter(None, names):
+        try:
+            found[name] = await client.get(CLAIMS, name, tree["metadata"].get("namespace", ""))
+        except StatusError:
+            continue
+    return found

@@ -1,0 +1,222 @@
+"""``allot free``: the report of `allotment.tools.free` as tables.
+
+The first line answers the question; a table per node and kind follows, then whatever needs attention. What would be
+longer than a screen is summed up. ``-o wide`` lists every device.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from allotment.cli.free.summary import SCREEN, by_namespace, kind, name, summed
+from allotment.cli.inputs.objects import ClusterState, Inputs, is_live, read_inputs
+from allotment.cli.inputs.unread_resources import must_know
+from allotment.cli.output.compact_names import ranges
+from allotment.cli.output.console import Screen, open_screen, tell
+from allotment.cli.output.errors import Mistake
+from allotment.cli.output.manifest import fields
+from allotment.model.contested_claims import WORDS
+from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
+from allotment.tools.orphaned_slices import left_out
+
+_NUMBERED = re.compile(r"(.+)-[0-9]+")
+
+
+def run(arguments: Namespace) -> int:
+    """Print the devices of a cluster."""
+    screen = open_screen()
+    if arguments.by and arguments.output:
+        raise Mistake(f"--by sums devices up, -o {arguments.output} lists each of them", "leave one of them out")
+    cluster = _state(arguments)
+    report = free(cluster.inventory(), cluster.claims)
+    if arguments.output in ("json", "yaml"):
+        data = fields(report)
+        screen.data(data, arguments.output)
+        return 0
+    screen.line(headline(report))
+    if not report.count():
+        _problems(screen, report)
+        return 0
+    if any(node.counter_sets for node in report.nodes):
+        screen.line("Each possible partition is counted; those that overlap exclude each other.")
+    screen.line()
+    whole = arguments.by == "node" or arguments.output == "wide"
+    if arguments.output == "wide":
+        _every_device(screen, report)
+    else:
+        table = summed(report, arguments.by)
+        screen.table(table.headers, table.rows, cut=["KIND"])
+        if table.note:
+            screen.line(table.note)
+        _in_use(screen, report, whole)
+        _tainted(screen, report, whole)
+        _shares(screen, report, whole)
+    _counters(screen, report, whole)
+    _problems(screen, report)
+    return 0
+
+
+def _state(arguments: Namespace) -> ClusterState:
+    """The cluster of a file, of hardware, or (by its context) one that runs."""
+    inputs, notes = _inputs(arguments)
+    must_know(inputs.cluster, "resourceslices", "resourceclaims")
+    state = ClusterState.of(inputs)
+    tell([*notes, *([left_out(state.gone)] if state.gone else [])])
+    return state
+
+
+def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
+    if not is_live(arguments):
+        return read_inputs(arguments), ()
+    from allotment.cli.live.cluster_state import live_inputs
+    from allotment.cluster.inspection.snapshot import DEVICES
+
+    return live_inputs(arguments, DEVICES)
+
+
+def headline(report: FreeReport) -> str:
+    """The answer in one sentence.
+
+    >>> headline(FreeReport())
+    'No node publishes a device.'
+    """
+    total, nodes = report.count(), sum(bool(node.devices) for node in report.nodes)
+    if not total:
+        return "No node publishes a device."
+    free_now = report.count("free")
+    where = "one node" if nodes == 1 else f"{nodes} nodes"
+    verb = "is" if free_now == 1 else "are"
+    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
+
+
+def _section(
+    screen: Screen, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *cut: str, whole: bool = True
+) -> None:
+    """A table with its title, if it has rows; unless ``whole``, no more of them than a screen takes."""
+    if rows:
+        screen.line()
+        screen.line(screen.paint(title, "bold"))
+        shown = rows if whole else rows[:SCREEN]
+        screen.table(headers, shown, cut=cut)
+        if len(shown) < len(rows):
+            screen.line(f"and {len(rows) - len(shown)} more (--by node: all)")
+
+
+def _in_use(screen: Screen, report: FreeReport, whole: bool) -> None:
+    """The devices that each claim holds; one that is shared stands with each of its claims."""
+    held: dict[tuple[str, str, str], dict[str, None]] = {}
+    for node in report.nodes:
+        for device in node.devices:
+            for holder in device.holders:
+                held.setdefault((name(node), holder.claim, users(holder)), {})[device.device] = None
+    rows = [[node, ranges(list(devices)), claim, pods] for (node, claim, pods), devices in held.items()]
+    if len(rows) > SCREEN and not whole:
+        table = by_namespace(report)
+        _section(screen, "In use (--by node: claim by claim)", table.headers, table.rows, whole=False)
+    else:
+        _section(screen, "In use", ["NODE", "DEVICES", "CLAIM", "PODS"], rows, "DEVICES", "PODS")
+
+
+def _tainted(screen: Screen, report: FreeReport, whole: bool) -> None:
+    tainted: dict[tuple[str, str], list[str]] = {}
+    for node in report.nodes:
+        for device in node.devices:
+            if device.taints:
+                tainted.setdefault((name(node), ",".join(device.taints)), []).append(device.device)
+    rows = [[node, ranges(devices), taints] for (node, taints), devices in tainted.items()]
+    _section(screen, "Tainted", ["NODE", "DEVICES", "TAINTS"], rows, "DEVICES", "TAINTS", whole=whole)
+
+
+def _shares(screen: Screen, report: FreeReport, whole: bool) -> None:
+    rows = [
+        [name(node), device.device, str(len(device.holders)), amounts(device.capacity)]
+        for node in report.nodes
+        for device in node.devices
+        if device.state in ("shared", "full")
+    ]
+    _section(screen, "Shared", ["NODE", "DEVICE", "SHARES", "CAPACITY LEFT"], rows, "CAPACITY LEFT", whole=whole)
+
+
+def _every_device(screen: Screen, report: FreeReport) -> None:
+    screen.table(
+        ["NODE", "DEVICE", "KIND", "STATE", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
+        [
+            [
+                name(node),
+                device.device,
+                kind(device),
+                device.state,
+                ",".join(holder.claim for holder in device.holders) or _blockers(device),
+                ",".join(filter(None, map(users, device.holders))),
+                ",".join(device.taints),
+                amounts(device.capacity) if device.state in ("shared", "full") else "",
+            ]
+            for node in report.nodes
+            for device in node.devices
+        ],
+        cut=["KIND", "CLAIMS", "PODS", "TAINTS", "CAPACITY LEFT"],
+    )
+
+
+def _blockers(device: DeviceReport) -> str:
+    return f"({','.join(device.blocked_by)})" if device.blocked_by else ""
+
+
+def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
+    """Counter sets that something draws from; the untouched ones are only counted."""
+    rows, untouched = [], 0
+    for node in report.nodes:
+        for counter_set in node.counter_sets:
+            if all(amount.left == amount.total for amount in counter_set.counters):
+                untouched += 1
+            else:
+                rows.append([name(node), counter_set.counter_set, counters_left(counter_set)])
+    _section(screen, "Partition counters left", ["NODE", "COUNTER SET", "LEFT"], rows, "LEFT", whole=whole)
+    if untouched:
+        screen.line()
+        sets = "1 counter set is" if untouched == 1 else f"{untouched} counter sets are"
+        screen.line(f"{sets} untouched: whatever fits on the hardware can be cut from it.")
+
+
+def users(holder: Holder) -> str:
+    """The pods of a claim that holds devices, or that nobody has it.
+
+    >>> users(Holder("ml/train", ("train-0", "train-1"))), users(Holder("ml/old", set_aside=True))
+    ('train-0,train-1', "(set aside, nobody's)")
+    """
+    return f"({WORDS})" if holder.set_aside else ",".join(holder.consumers)
+
+
+def amounts(capacity: Iterable[Amount]) -> str:
+    """``memory 24Gi of 40Gi``, comma separated."""
+    return ", ".join(f"{amount.name} {amount.left} of {amount.total}" for amount in capacity)
+
+
+def counters_left(counter_set: CounterSetReport) -> str:
+    """What is left of a set; numbered counters (memory-slice-0, -1, …) are counted together.
+
+    >>> from allotment.model.quantity import Quantity
+    >>> one, none = Quantity.of_int(1), Quantity.of_int(0)
+    >>> counters_left(CounterSetReport("d", "p", "s", (Amount("slice-0", one, none), Amount("slice-1", one, one))))
+    'slice 1 of 2'
+    """
+    memory: list[Amount] = []
+    plain: list[Amount] = []
+    numbered: dict[str, list[Amount]] = {}
+    for amount in counter_set.counters:
+        match = _NUMBERED.fullmatch(amount.name)
+        if match:
+            numbered.setdefault(match[1], []).append(amount)
+        elif amount.total.sign() > 0:
+            (memory if amount.name == "memory" else plain).append(amount)
+    parts = [f"{name} {sum(a.left == a.total for a in group)} of {len(group)}" for name, group in numbered.items()]
+    return ", ".join(part for part in (amounts(memory), *parts, amounts(plain)) if part)
+
+
+def _problems(screen: Screen, report: FreeReport) -> None:
+    rows = [[name(node), p.pool, p.driver, f"{p.why}: {p.text}"] for node in report.nodes for p in node.problems]
+    _section(screen, "Pools that Kubernetes ignores", ["NODE", "POOL", "DRIVER", "WHY"], rows, "WHY")
+    strays = [[stray.claim, f"{stray.driver}/{stray.pool}/{stray.device}"] for stray in report.strays]
+    _section(screen, "Claims on devices that no slice publishes", ["CLAIM", "DEVICE"], strays)

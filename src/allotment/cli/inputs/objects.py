@@ -1,0 +1,292 @@
+"""``-f``, ``--cluster`` and ``--fleet``: from the command line to object values.
+
+What is asked about (``-f``) is held to what the API server would say on creation: unknown fields, defaults and
+validation, with the place in the file. A snapshot comes from an API server, perhaps a newer one: it is only decoded,
+and fields that are not known are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from allotment.cel.validation_context import validation_context
+from allotment.cli.inputs.release import features_among
+from allotment.cli.inputs.truncation import cut_off
+from allotment.cli.output.errors import BadInput
+from allotment.engine.cluster.inventory import Inventory
+from allotment.fleet import cluster_of, parse_fleet
+from allotment.model.core import Namespace as KubeNamespace
+from allotment.model.core import Node, Pod
+from allotment.model.decoding import Manifest, decode_all
+from allotment.model.features import Features
+from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
+from allotment.model.loading import Document, Loaded, load_paths
+from allotment.model.meta import Object
+from allotment.model.problems import Position, Problem
+from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.model.slice_conflicts import Contradiction, contradictions
+from allotment.model.trees import to_value
+from allotment.model.validation import FieldError
+from allotment.model.validation.context import Context
+from allotment.model.validation.creation_errors import refusals
+from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
+from allotment.tools.explain.node_eligibility import labels_by_node
+from allotment.tools.orphaned_slices import standing
+
+#: What to do about the compile errors that everybody makes once.
+_EXPRESSION_HINTS = (
+    (
+        re.compile(r"'_(>=|<=|>|<)_' applied to '.*kubernetes\.Quantity"),
+        "quantities have methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)",
+    ),
+    (
+        re.compile(r"'_(>=|<=|>|<)_' applied to '.*kubernetes\.Semver"),
+        "versions have methods: a.compareTo(b) >= 0, a.isGreaterThan(b), a.isLessThan(b)",
+    ),
+)
+
+_Kind = TypeVar("_Kind", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the command line brought. ``asked`` are the objects of ``-f``; ``cluster`` those of the cluster."""
+
+    features: Features
+    cluster: tuple[Object, ...]
+    asked: tuple[Object, ...]
+
+    def of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        """All objects of a kind, those of the cluster first."""
+        return tuple(value for value in (*self.cluster, *self.asked) if isinstance(value, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The objects that say which devices there are and who has them; ``gone``: nodes that only slices name, of a
+    cluster that has others."""
+
+    features: Features
+    nodes: tuple[Node, ...]
+    slices: tuple[ResourceSlice, ...]
+    classes: tuple[DeviceClass, ...]
+    claims: tuple[ResourceClaim, ...]
+    rules: tuple[DeviceTaintRule, ...]
+    gone: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> ClusterState:
+        """What the inputs say of it."""
+        nodes = inputs.of(Node)
+        kept = standing(inputs.of(ResourceSlice), nodes)
+        return cls(
+            inputs.features,
+            nodes,
+            kept.slices,
+            inputs.of(DeviceClass),
+            inputs.of(ResourceClaim),
+            inputs.of(DeviceTaintRule),
+            kept.gone,
+        )
+
+    def inventory(self) -> Inventory:
+        """The engine's state; nodes that only slices name have no labels but their name."""
+        return Inventory.of(
+            self.features,
+            nodes=labels_by_node(self.nodes, self.slices).items(),
+            slices=self.slices,
+            classes=self.classes,
+            claims=self.claims,
+            taint_rules=self.rules,
+        )
+
+
+def is_live(arguments: Namespace) -> bool:
+    """Whether the cluster is one that runs: it is named, or nothing else is."""
+    if arguments.context or arguments.kubeconfig:
+        return True
+    return not (arguments.files or arguments.cluster or arguments.fleet)
+
+
+def read_inputs(arguments: Namespace) -> Inputs:
+    """Read everything that the options name. Raises ``BadInput`` with all that is wrong with it."""
+    stdin = _Stdin()
+    snapshot = _flat(arguments.cluster)
+    cluster, cluster_problems = _read(snapshot, stdin, None, arguments.namespace, ())
+    known = features_among(arguments.kube_version, arguments.feature_gates, cluster)
+    fleet = cluster_of(parse_fleet(_flat(arguments.fleet)), known.kube) if arguments.fleet else None
+    given = (*cluster, *((*fleet.nodes, *fleet.slices, *fleet.classes) if fleet else ()))
+    files = _flat(arguments.files)
+    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given) if files else ((), [])
+    if cluster_problems or problems:
+        raise BadInput([*cluster_problems, *problems], stdin.source)
+    return Inputs(known, queued(given), asked)
+
+
+def queued(values: Iterable[Object]) -> tuple[Object, ...]:
+    """Objects of a cluster: pods as a scheduler takes them, by priority, then by age, other kinds as they came."""
+    return tuple(sorted(values, key=_turn))
+
+
+def _turn(value: Object) -> tuple[int, str]:
+    if not isinstance(value, Pod):
+        return (-(2**31), "")
+    return (-(value.spec.priority or 0), value.metadata.creation_timestamp or "")
+
+
+def asked_about(arguments: Namespace, known: Features, given: Sequence[Object]) -> tuple[Object, ...]:
+    """The objects of ``-f`` alone; ``given`` are those of the cluster. Raises ``BadInput``."""
+    stdin = _Stdin()
+    files = _flat(arguments.files)
+    asked, problems = _read(files, stdin, validation_context(known), arguments.namespace, given)
+    if problems:
+        raise BadInput(problems, stdin.source)
+    return asked
+
+
+class _Stdin:
+    """Standard input, read once; files are read again where a line of theirs must be shown."""
+
+    def __init__(self) -> None:
+        self._bytes: bytes | None = None
+
+    def open(self) -> io.BytesIO:
+        if self._bytes is None:
+            self._bytes = sys.stdin.buffer.read()
+        return io.BytesIO(self._bytes)
+
+    def source(self, file: str) -> str | None:
+        """The text of a file, if it still can be had."""
+        if file == "<stdin>":
+            return (self._bytes or b"").decode("utf-8", "replace")
+        try:
+            return Path(file).read_text("utf-8", "replace") if Path(file).is_file() else None
+        except (OSError, ValueError):
+            return None
+
+
+def _flat(options: Sequence[Sequence[str]]) -> list[str]:
+    return [item for group in options for item in group]
+
+
+def _read(
+    paths: Sequence[str], stdin: _Stdin, context: Context | None, namespace: str | None, given: Iterable[Object]
+) -> tuple[tuple[Object, ...], list[Problem]]:
+    """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
+    if not paths:
+        return (), []
+    loaded = load_paths(paths, stdin.open() if "-" in paths else None)
+    values, problems = judge(loaded, context, namespace, given)
+    if not problems:
+        problems = list(cut_off(loaded.documents))
+    if not problems and not loaded.documents:
+        problems = [_no_object(path) for path in paths]
+    return values, problems
+
+
+def judge(
+    loaded: Loaded, context: Context | None, namespace: str | None = None, given: Iterable[Object] = ()
+) -> tuple[tuple[Object, ...], list[Problem]]:
+    """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""
+    decoded = decode_all(loaded.documents, strict=context is not None)
+    problems = [*loaded.problems, *decoded.problems]
+    problems += _twice(decoded.manifests)
+    if context is not None:
+        problems += _removed(loaded.documents)
+        namespaces = {value.metadata.name: value for value in given if isinstance(value, KubeNamespace)}
+        for manifest in decoded.manifests:
+            if isinstance(manifest.value, KubeNamespace):
+                namespaces[manifest.key.name] = manifest.value
+        for manifest in decoded.manifests:
+            problems += [_problem(manifest, error) for error in refusals(manifest, context, namespaces)]
+        if not problems:  # slices that are wrong by themselves come first
+            problems += map(_contradiction, contradictions(decoded.manifests))
+    values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
+    if context is None:
+        values += tuple(_facts(decoded.manifests))
+    return values, problems
+
+
+def _facts(manifests: Iterable[Manifest]) -> Iterator[ServerFacts]:
+    """What a snapshot says of its server, which is no kind of Kubernetes."""
+    for manifest in manifests:
+        if manifest.kind == KIND and manifest.api_version == API_VERSION:
+            with suppress(msgspec.ValidationError):
+                yield to_value(manifest.value, ServerFacts)
+
+
+def _placed(manifest: Manifest, namespace: str | None) -> Object:
+    """The object, in the namespace of ``-n`` if it is of a namespaced kind and names none itself."""
+    value = manifest.value
+    assert isinstance(value, Object)
+    metadata = manifest.document.tree.get("metadata") or {}
+    if namespace is None or not manifest.key.namespace or metadata.get("namespace"):
+        return value
+    return replace(value, metadata=replace(value.metadata, namespace=namespace))
+
+
+def _no_object(path: str) -> Problem:
+    file = "<stdin>" if path == "-" else path
+    return Problem(code="no-object", message="no Kubernetes object in it", position=Position(file, 1, 1))
+
+
+def _twice(manifests: Iterable[Manifest]) -> Iterable[Problem]:
+    """Objects that are given twice: nobody can tell which is meant."""
+    first: dict[tuple[str, str, str, str], Manifest] = {}
+    for manifest in manifests:
+        if not manifest.document.name:  # a generated name is another one each time
+            continue
+        identity = (manifest.group, manifest.kind, manifest.key.namespace, manifest.key.name)
+        known = first.setdefault(identity, manifest)
+        if known is not manifest:
+            yield Problem(
+                code="given-twice",
+                message=f"{manifest.kind} {manifest.key} is given twice",
+                position=manifest.position(("metadata", "name")),
+                path="metadata.name",
+                hint=f"first given at {known.position(('metadata', 'name'))}",
+            )
+
+
+def _removed(documents: Iterable[Document]) -> Iterable[Problem]:
+    for document in documents:
+        if document.api_version == REMOVED_VERSION and document.kind in REMOVED_KINDS:
+            yield Problem(
+                code="removed-version",
+                message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
+                position=document.position(("apiVersion",)),
+                path="apiVersion",
+                hint="removed in Kubernetes 1.34: write resource.k8s.io/v1",
+            )
+
+
+def _problem(manifest: Manifest, error: FieldError) -> Problem:
+    position = manifest.position(error.path)
+    if not error.path.endswith(".expression"):
+        return Problem(code="invalid-field", message=str(error), position=position, path=error.path)
+    # The value is a whole expression; it is shown by its place, not once more.
+    words = f"{error.type.words}: {error.detail}" if error.detail else error.body
+    hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
+    message = f"{error.path}: {words}"
+    return Problem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)
+
+
+def _contradiction(found: Contradiction) -> Problem:
+    return Problem(
+        code="slices-contradict",
+        message=found.message,
+        position=found.manifest.position(found.path),
+        path=found.path,
+        hint=f"{found.words} {found.other}" if found.other else "",
+    )

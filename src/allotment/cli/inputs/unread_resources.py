@@ -1,0 +1,28 @@
+"""What could not be read of a cluster and an answer cannot do without: absence is never concluded from ignorance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from allotment.cli.output.errors import Mistake
+from allotment.model.meta import Object
+from allotment.tools.doctor.server_facts import facts_among
+from allotment.tools.sentences import listed
+
+#: Which devices there are, and who has them.
+OF_DEVICES: Final = ("nodes", "deviceclasses", "resourceslices", "resourceclaims")
+#: Who asks for them.
+OF_PODS: Final = ("pods", "resourceclaimtemplates")
+
+
+def must_know(values: Iterable[Object], *resources: str) -> None:
+    """Raises Mistake if whoever read the cluster, or took the snapshot, could not read one of the resources."""
+    facts = facts_among(values)
+    missing = {name: facts.unread[name] for name in resources if name in facts.unread} if facts is not None else {}
+    if missing:
+        why = listed(dict.fromkeys(missing.values()))
+        raise Mistake(
+            f"nothing can be said without {listed(missing)}, which could not be read ({why})",
+            "allot rbac reader prints the least that must be allowed; allot rbac reader --check asks what is missing",
+        )

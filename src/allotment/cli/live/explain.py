@@ -1,0 +1,253 @@
+"""``allot explain`` on a cluster that runs: the pods that wait there, one pod, or the pods of a workload.
+
+A pod that has its node is told with what it got; nothing is tried for it. A workload that has no pods yet is tried as
+its author wrote it. With ``--watch`` the answer is printed again whenever it is another one, until what was asked about
+has its devices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.cli.inputs.objects import Inputs, asked_about
+from allotment.cli.inputs.unread_resources import must_know
+from allotment.cli.live import bound
+from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
+from allotment.cli.live.connection import on_cluster
+from allotment.cli.output.errors import Mistake
+from allotment.cluster.caches import Caches, all_synced
+from allotment.cluster.clock import Clock
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.snapshot import served
+from allotment.cluster.remote.kubeconfig import Target
+from allotment.fleet.errors import nearest
+from allotment.model.core import Pod
+from allotment.model.meta import Object
+from allotment.model.resource import ResourceClaim
+from allotment.model.workload_pods import pods_of
+from allotment.model.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from allotment.tools.explain import Explanation
+from allotment.tools.sentences import listed
+
+if TYPE_CHECKING:
+    from allotment.cluster.remote.http_client import HttpClient
+
+#: Explains what the inputs ask about; if the flag is set, only what the arguments name.
+Explain = Callable[[Inputs, bool], Explanation]
+
+_WORKLOADS: dict[str, type[Object]] = {
+    "deployment": Deployment, "deployments": Deployment, "deploy": Deployment, "statefulset": StatefulSet,
+    "statefulsets": StatefulSet, "sts": StatefulSet, "daemonset": DaemonSet, "daemonsets": DaemonSet, "ds": DaemonSet,
+    "replicaset": ReplicaSet, "replicasets": ReplicaSet, "rs": ReplicaSet, "job": Job, "jobs": Job,
+    "cronjob": CronJob, "cronjobs": CronJob, "cj": CronJob, "replicationcontroller": ReplicationController,
+    "rc": ReplicationController,
+}  # fmt: skip
+_POD_WORDS = ("pod", "pods", "po")
+_CLAIM_WORDS = ("claim", "claims", "resourceclaim", "resourceclaims")
+#: Changes come in crowds: a pod, its claim, its status.
+_SETTLE_SECONDS = 0.3
+
+
+class Subject(NamedTuple):
+    """What somebody asks about: pods that wait, pods that are placed, a workload that has none, an allocated claim.
+    ``expected``: so many pods there are to be."""
+
+    waiting: tuple[Pod, ...] = ()
+    placed: tuple[Pod, ...] = ()
+    workload: Object | None = None
+    claim: ResourceClaim | None = None
+    expected: int = 0
+
+    @property
+    def served(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        if self.waiting or self.workload is not None:
+            return False
+        return self.claim is not None or (bool(self.placed) and len(self.placed) >= self.expected)
+
+
+def explain_once(arguments: Namespace, explain: Explain) -> Explanation:
+    """The answer now. Raises Mistake or Failure."""
+    found = on_cluster(
+        arguments, lambda client, way: live(arguments, client, way, what_to_read(arguments.object))
+    )  # fmt: skip
+    return answer(arguments, found, explain)
+
+
+def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+    """Explain the subject of the arguments, or everything that waits."""
+    asked = asked_about(arguments, found.features, found.values) if arguments.files else ()
+    subject = None if asked else subject_of(arguments, found.values)
+    if subject is None:
+        return _noted(explain(found.inputs(asked), True), found.notes)
+    placed = bound.answers(subject.placed, found.values)
+    if subject.claim is not None:
+        placed.append(bound.of_claim(subject.claim, found.values))
+    tried: Sequence[Any] = ()
+    notes: tuple[str, ...] = ()
+    if subject.waiting or subject.workload is not None:
+        asked = (subject.workload,) if subject.workload is not None else ()
+        explanation = explain(found.inputs(asked), False)
+        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in subject.waiting}
+        tried = [one for one in explanation.answers if asked or (one.kind == "Pod" and one.name in names)]
+        notes = explanation.notes
+    return _noted(Explanation(answers=(*placed, *tried), notes=notes), found.notes)
+
+
+def _noted(explanation: Explanation, notes: Iterable[str]) -> Explanation:
+    return replace(explanation, notes=tuple(dict.fromkeys((*explanation.notes, *notes))))
+
+
+def subject_of(arguments: Namespace, values: Sequence[Object]) -> Subject | None:
+    """What the first word means in the cluster; None if nothing is named, or a claim that no pod waits for. Raises
+    Mistake."""
+    if arguments.object is None:
+        return None
+    kind, slash, name = arguments.object.rpartition("/")
+    kind = kind.lower()
+    inside = [value for value in values if arguments.namespace in (None, value.metadata.namespace)]
+    if kind in _WORKLOADS:
+        if not any(isinstance(value, _WORKLOADS[kind]) and value.metadata.name == name for value in inside):
+            raise _missing(_WORKLOADS[kind], kind, name, arguments.namespace, values)
+        return _of_workload(_WORKLOADS[kind], name, inside)
+    pods = [value for value in inside if isinstance(value, Pod)]
+    chosen = [pod for pod in pods if pod.metadata.name == name] if not slash or kind in _POD_WORDS else []
+    if chosen:
+        return _subject(chosen)
+    if kind in _POD_WORDS:
+        raise _missing(Pod, "pod", name, arguments.namespace, values)
+    claims = [value for value in inside if isinstance(value, ResourceClaim) and value.metadata.name == name]
+    return _of_claim(claims[0], pods) if claims and (not slash or kind in _CLAIM_WORDS) else None
+
+
+def _of_claim(claim: ResourceClaim, pods: Iterable[Pod]) -> Subject | None:
+    """An allocated claim, or the pods that wait for one that is not."""
+    if claim.status.allocation is not None:
+        return Subject(claim=claim)
+    name, namespace = claim.metadata.name, claim.metadata.namespace
+    waiting = [pod for pod in pods if pod.metadata.namespace == namespace and name in _claims_of(pod)]
+    return _subject(waiting) if waiting else None
+
+
+def _claims_of(pod: Pod) -> set[str | None]:
+    named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    return {*named, *(entry.resource_claim_name for entry in pod.status.resource_claim_statuses)}
+
+
+def _missing(kind: type[Object], word: str, name: str, namespace: str | None, values: Sequence[Object]) -> Mistake:
+    """That there is none of this name, and which one may be meant. Raises Mistake where nobody could look."""
+    must_know(values, f"{kind.__name__.lower()}s")
+    known = [value.metadata for value in values if isinstance(value, kind)]
+    if elsewhere := sorted(one.namespace for one in known if one.name == name):
+        return Mistake(f"no {word} {name!r} in namespace {namespace}", f"there is one in {listed(elsewhere)}")
+    inside = [one.name for one in known if namespace in (None, one.namespace)]
+    return Mistake(f"no {word} {name!r} in {f'namespace {namespace}' if namespace else 'any namespace'}",
+                   nearest(name, inside))  # fmt: skip
+
+
+def _of_workload(kind: type[Object], name: str, values: Sequence[Object]) -> Subject:
+    owners = [value for value in values if isinstance(value, kind) and value.metadata.name == name]
+    uids = {value.metadata.uid for value in owners}
+    # A Deployment's ReplicaSets, a CronJob's Jobs, and then the pods of these.
+    for value in values:
+        if isinstance(value, ReplicaSet | Job) and _owned(value, uids):
+            uids.add(value.metadata.uid)
+    pods = [value for value in values if isinstance(value, Pod) and _owned(value, uids)]
+    if not pods:
+        return Subject(workload=owners[0])
+    return _subject(pods)._replace(expected=sum(len(pods_of(owner)) for owner in owners))
+
+
+def _owned(value: Object, uids: set[str]) -> bool:
+    return any(owner.uid in uids for owner in value.metadata.owner_references)
+
+
+def _subject(pods: Iterable[Pod]) -> Subject:
+    every = tuple(pods)
+    return Subject(
+        tuple(pod for pod in every if not bound.is_bound(pod)), tuple(pod for pod in every if bound.is_bound(pod))
+    )
+
+
+# --- --watch ---------------------------------------------------------------------------------------------------------
+
+
+def explain_on(arguments: Namespace, explain: Explain, show: Callable[[Explanation], None]) -> None:
+    """Show the answer, and again whenever it changes: until what is named is served, or the user has seen enough."""
+    on_cluster(arguments, lambda client, way: _follow(arguments, client, way, explain, show))
+
+
+async def _follow(
+    arguments: Namespace, client: HttpClient, way: Target, explain: Explain, show: Callable[[Explanation], None]
+) -> None:
+    wanted = what_to_read(arguments.object)
+    first = await live(arguments, client, way, wanted)  # whatever is wrong is told before anything is followed
+    discovery = await discover(client)
+    caches = Caches(client, clock=Clock(), random=Random())
+    changed = asyncio.Event()
+    followed = [
+        caches.trees(resource) for resource, _ in served(discovery, wanted) if resource.plural not in first.facts.unread
+    ]
+    for cache in followed:
+        cache.on_change(lambda old, new: changed.set())
+    following = asyncio.create_task(caches.run())
+    try:
+        await all_synced(*followed)
+        last: Explanation | None = None
+        while True:
+            changed.clear()
+            trees = [
+                {**item.tree, "apiVersion": cache.resource.api_version, "kind": cache.resource.kind}
+                for cache in followed
+                for item in sorted(cache.items(), key=lambda item: item.key)
+            ]
+            found = seen_by(arguments, way, first.facts, trees)
+            now = _answer_or_nothing(arguments, found, explain)
+            if now != last:
+                if last is not None:
+                    sys.stdout.write(f"\n--- {datetime.now().astimezone():%H:%M:%S} ---\n")
+                show(now)
+                sys.stdout.flush()
+            last = now
+            if _is_served(arguments, found):
+                return
+            await changed.wait()
+            await asyncio.sleep(_SETTLE_SECONDS)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])  # while there is a connection: it is not to close under an open watch
+
+
+def _is_served(arguments: Namespace, found: Live) -> bool:
+    """Whether what is named has its devices; where nothing is named, there is always more to come."""
+    if arguments.files:
+        return False
+    try:
+        subject = subject_of(arguments, found.values)
+    except Mistake:
+        return False
+    return subject is not None and subject.served
+
+
+def _answer_or_nothing(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
+    """A pod that is gone, or not there yet, is no reason to stop watching."""
+    try:
+        return answer(arguments, found, explain)
+    except Mistake as mistake:
+        return Explanation(notes=(str(mistake),))

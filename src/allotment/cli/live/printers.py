@@ -1,0 +1,65 @@
+"""Objects as text: what kubectl prints for ``-o yaml``, ``json``, ``name`` and ``jsonpath=``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from allotment.cli.live.jsonpath import BadTemplate, Template
+from allotment.cli.output.errors import Failure
+from allotment.cluster.inspection.discovery import Served
+from allotment.model.serialization import to_yaml
+from allotment.model.trees import Tree
+
+Printer = Callable[[Tree], str]
+
+FORMS = "wide, yaml, json, name, jsonpath=TEMPLATE"
+
+
+def printer(form: str) -> Printer | None:
+    """What prints an object; None for a table. Raises Failure for a form that nobody knows."""
+    if form in ("", "wide", "name"):
+        return None
+    if form == "yaml":
+        return lambda tree: to_yaml([in_order(tree)])
+    if form == "json":
+        return lambda tree: as_json(tree) + "\n"
+    name, equals, text = form.partition("=")
+    if name == "jsonpath" and equals:
+        try:
+            return Template(text).render
+        except BadTemplate as error:
+            raise Failure(f"error: error parsing jsonpath {text}, {error}") from None
+    raise Failure(f'error: unable to match a printer suitable for the output format "{form}"', f"there are: {FORMS}")
+
+
+def as_json(tree: Tree) -> str:
+    """JSON with its keys in order, and without what HTML could take for a tag, as Go writes it."""
+    text = json.dumps(in_order(tree), indent=4, ensure_ascii=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def in_order(value: Any) -> Any:
+    """The same with the keys of every mapping sorted."""
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
+def shown(tree: Tree) -> Tree:
+    """An object without its managed fields, which nobody reads."""
+    metadata = tree.get("metadata") or {}
+    if "managedFields" not in metadata:
+        return tree
+    return {**tree, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def as_list(items: Sequence[Tree]) -> Tree:
+    """Several objects as one."""
+    return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def name_of(served: Served, tree: Tree) -> str:
+    """``pod/web-0``, ``deployment.apps/web``."""
+    return f"{served.label}/{(tree.get('metadata') or {}).get('name', '')}"

@@ -1,0 +1,135 @@
+"""Users' mistakes as lines of text: where, what was wanted, what was found, what to do next.
+
+Every kind of mistake that a lower floor can raise is listed here; anything else is ours, and ``describe`` says so by
+returning ``None``. What has a place in a file is a ``Problem`` and comes with the line it stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from allotment.cli.output.code_frame import frame
+from allotment.cli.output.console import folded
+from allotment.model.problems import Problem
+
+#: As many findings as somebody reads; the rest is counted.
+MOST_SHOWN = 50
+#: Where nobody says how wide the screen is.
+FRAME_WIDTH = 100
+#: Problems of a file as a whole, for which line and column mean nothing.
+WHOLE_FILE = frozenset({"cut-off", "unreadable", "no-files", "no-object", "too-big"})
+
+
+class Mistake(Exception):
+    """Raised by a screen when the user's input cannot be used. ``hint`` says what to do next."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
+class Failure(Exception):
+    """Raised by a screen that speaks as kubectl does: what did not work, in kubectl's words."""
+
+    def __init__(self, words: str, hint: str = "") -> None:
+        super().__init__(words)
+        self.hint = hint
+
+
+class BadInput(Exception):
+    """Raised when files cannot be used, with everything that is wrong in them."""
+
+    def __init__(self, problems: Iterable[Problem], source: Callable[[str], str | None]) -> None:
+        self.problems = sorted(problems, key=lambda problem: (problem.position, problem.message))
+        self.source = source
+        super().__init__(f"{len(self.problems)} problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A mistake as lines for a person, and as data for a program."""
+
+    lines: tuple[str, ...]
+    data: dict[str, Any]
+
+
+def describe(error: Exception, width: int | None = None) -> Description | None:
+    """What to print for a user's mistake, folded to ``width`` columns, or ``None`` when the error is ours."""
+    if isinstance(error, BadInput):
+        lines = tuple(_findings(error, width))
+        return Description(lines, {"problems": [_data(problem) for problem in error.problems]})
+    if isinstance(error, Mistake):
+        return _single(str(error), error.hint, width)
+    if isinstance(error, Failure):
+        hint = (f"  {error.hint}",) if error.hint else ()
+        problem = {"code": "refused", "message": str(error), "hint": error.hint}
+        return Description((*str(error).splitlines(), *hint), {"problems": [problem]})
+    from allotment.fleet.errors import FleetError
+
+    if isinstance(error, FleetError):
+        return _single(str(error), error.hint, width)
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}", "", width)
+    return None
+
+
+def _single(problem: str, hint: str, width: int | None) -> Description:
+    lines = folded(f"allot: error: {problem}", width) + (folded(hint, width, "  ") if hint else [])
+    return Description(tuple(lines), {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    position = problem.position
+    data = {
+        "code": problem.code,
+        "file": position.file,
+        "line": position.line,
+        "column": position.column,
+        "path": problem.path,
+        "message": problem.message,
+        "hint": problem.hint,
+        "suggestion": problem.suggestion,
+    }
+    return {key: value for key, value in data.items() if value != ""}
+
+
+def _findings(error: BadInput, width: int | None) -> Iterator[str]:
+    shown = error.problems[:MOST_SHOWN]
+    for problem in shown:
+        yield from finding(problem, error.source(problem.position.file), width)
+    more = len(error.problems) - len(shown)
+    if more:
+        yield f"and {more} more"
+    count = len(error.problems)
+    files = len({problem.position.file for problem in error.problems})
+    where = "" if files == 1 else f" in {files} files"
+    yield f"Found {count} error{'s' if count > 1 else ''}{where}."
+
+
+def finding(problem: Problem, source: str | None, width: int | None = None) -> Iterator[str]:
+    """One problem: place, code and message, then the line of the file, then what to do."""
+    first, *rest = problem.message.splitlines() or [""]
+    whole = problem.code in WHOLE_FILE
+    place = problem.position.file if whole else str(problem.position)
+    yield from folded(f"{place}: {problem.code}: {first}", width)
+    if rest:
+        # A compiler's message has a frame of its own, which shows more than the line on which the expression begins.
+        yield from compiler_frame(rest, width or FRAME_WIDTH)
+    elif not whole:
+        lines = source.splitlines() if source is not None else []
+        framed = frame(lines, problem.position.line, problem.position.column, None, width or FRAME_WIDTH)
+        yield from framed.lines if framed else ()
+    if problem.hint:
+        yield from folded(problem.hint, width, "  ")
+
+
+def compiler_frame(lines: Sequence[str], width: int) -> Iterator[str]:
+    """An expression and, below it, dots up to a caret; of a long expression the surroundings of the caret."""
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        caret = max(line.rstrip().find("^"), below.rstrip().find("^") if set(below[3:]) <= {".", "^", " "} else -1)
+        start = max(caret - (width - 24), 0) if len(line) > width - 6 and line.startswith(" | ") else 0
+        text = line if not start else " | " + line[start + 3 :]
+        yield f"{'   ' if text.startswith(' ') else '    '}{text[: width - 6]}".rstrip()

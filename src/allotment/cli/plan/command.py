@@ -1,0 +1,181 @@
+"""``allot plan``: the cheapest machines for what waits, with reasons, savings, comparisons and a picture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
+from allotment.cli.inputs.unread_resources import OF_DEVICES, OF_PODS, must_know
+from allotment.cli.output.console import Screen, open_screen
+from allotment.cli.output.errors import BadInput, Mistake, describe
+from allotment.cli.plan.comparison import Compared, compare, comparison_lines
+from allotment.cli.plan.json_output import data_of
+from allotment.cli.plan.limits import limits_of
+from allotment.cli.plan.objects import to_plan
+from allotment.cli.plan.offerings import Offered, offered
+from allotment.cli.plan.progress import seconds_for, watching
+from allotment.cli.plan.text_output import Manner, tell
+from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.fleet.errors import nearest
+from allotment.model.features import Features
+from allotment.model.meta import Object
+from allotment.tools.plan.limits import Limits
+from allotment.tools.plan.pending_pods.demand import demand_of
+from allotment.tools.plan.placement.nominations import with_promises
+from allotment.tools.plan.planning import plan_for
+from allotment.tools.plan.reasons.type_verdicts import GROUPS, choices
+from allotment.tools.plan.relaxations.savings import relaxations
+from allotment.tools.plan.report import Plan
+
+EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
+#: What the extra `plan` brings, and what fails without it.
+_EXTRA: Final = ("highspy", "numpy", "matplotlib")
+_PICTURES: Final = (".svg", ".png")
+#: Seconds for concessions, at least and at most.
+_CONCESSIONS: Final = (2.5, 5.0)
+#: With --why every group is told of.
+_ALL: Final = 10_000
+
+
+def run(arguments: Namespace) -> int:
+    """Plan, and return 0 if everything is served and every row of the catalogue could be read, else 1."""
+    screen = open_screen()
+    if arguments.paths:
+        arguments.files = [*arguments.files, arguments.paths]
+    _check(arguments)
+    offer = offered(arguments.catalog)
+    _known_why(arguments.why, offer.catalog.types)
+    limits = limits_of(arguments, offer.providers, offer.catalog.types)
+    inputs, notes = _inputs(arguments)
+    must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
+    chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
+    promised = with_promises(chosen.values, inputs.features)
+    with _with_extra():
+        found, compared = _planned(arguments, promised.values, offer, limits, inputs.features)
+        found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.seats, *found.existing))
+        if arguments.picture:
+            _draw(found, arguments.picture)
+    _write(screen, arguments, found, offer, compared)
+    complained = offer.catalog.complain() if arguments.output not in ("json", "yaml") else bool(offer.catalog.problems)
+    return EXIT_NOT_SERVED if found.unserved or complained else EXIT_SERVED
+
+
+def _check(arguments: Namespace) -> None:
+    """What can be said of the options before anything is read."""
+    if arguments.picture and Path(arguments.picture).suffix.lower() not in _PICTURES:
+        hint = f"for example plan{_PICTURES[0]}"
+        raise Mistake(
+            f"--picture: wanted a name that ends in {' or '.join(_PICTURES)}, found {arguments.picture!r}", hint
+        )
+    if arguments.seconds is not None and not 0 <= arguments.seconds < float("inf"):
+        raise Mistake(f"--seconds: wanted a number from 0 on, found {arguments.seconds:g}")
+    if arguments.picture:
+        _can_draw(Path(arguments.picture))
+
+
+def _can_draw(path: Path) -> None:
+    """Whether the picture can be written, asked before a plan is looked for."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise Mistake(f"--picture {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise Mistake(f"--picture {path}: it cannot be written")
+    with _with_extra("a picture"):
+        import_module("allotment.cli.charts.plan")
+
+
+def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
+    """A type that is asked about has to be there."""
+    keys = [one.key for one in catalog]
+    if pattern is not None and not any(fnmatchcase(key, pattern) or pattern in key for key in keys):
+        raise Mistake(
+            f"--why: no type of the catalogue is {pattern!r}", nearest(pattern, keys) or "allot catalog lists them"
+        )
+
+
+def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
+    """The objects of files, snapshots and clusters that run."""
+    if not is_live(arguments):
+        return read_inputs(arguments), ()
+    from allotment.cli.live.cluster_state import live_inputs
+    from allotment.cluster.inspection.snapshot import DEVICES, PODS, VOLUMES, Wanted
+
+    return live_inputs(arguments, (*DEVICES, *PODS, *VOLUMES, Wanted("apps", "daemonsets")))
+
+
+@contextmanager
+def _with_extra(what: str = "planning") -> Iterator[None]:
+    """What is missing without the extra, in one sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _EXTRA:
+            raise
+        raise Mistake(f"{what} needs {name}, which is not installed", "pip install 'allotment[plan]'") from None
+
+
+def _planned(
+    arguments: Namespace, values: Sequence[Object], offer: Offered, limits: Limits, features: Features
+) -> tuple[Plan, Compared | None]:
+    """The plan with its reasons and what concessions would save."""
+    catalog = offer.catalog.types
+    seconds = seconds_for(values) if arguments.seconds is None else arguments.seconds
+    demand = demand_of(values, features)
+    with watching(seconds) as watch:
+        found = plan_for(
+            demand, catalog, limits, keep_going=watch.keep_going, seed=arguments.seed, seconds=seconds,
+            progress=watch.progress,
+        )  # fmt: skip
+        most = GROUPS if arguments.why is None else _ALL
+        found = replace(found, choices=choices(demand, catalog, limits, features, most))
+        compared = compare(demand, catalog, limits) if arguments.compare else None
+        if seconds and not watch.stopped:  # --seconds 0, as Ctrl-C, is no wish to wait for concessions
+            watch.restart(min(max(seconds, _CONCESSIONS[0]), _CONCESSIONS[1]))
+            watch.show("what one concession would save  (Ctrl-C: leave it out)")
+            more = relaxations(values, found, catalog, limits, features, keep_going=watch.keep_going)
+            found = replace(found, relaxations=more)
+    return found, compared
+
+
+def _draw(found: Plan, path: str) -> None:
+    from allotment.cli.charts.plan import draw
+
+    draw(found, path)
+    sys.stderr.write(f"Drew {path}.\n")
+
+
+def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, compared: Compared | None) -> None:
+    match arguments.output:
+        case "json" | "yaml":
+            data = data_of(found, _problems(offer), compared.data if compared is not None else None)
+            screen.data(data, arguments.output)
+        case "nodeclaims":
+            from allotment.cli.plan.manifest_output import nodeclaims
+
+            screen.out.write(nodeclaims(found.machines, arguments.node_class))
+        case "machines":
+            from allotment.cli.plan.nodes import nodes
+
+            screen.out.write(nodes(found.machines, offer.catalog.types))
+        case _:
+            manner = Manner(wide=arguments.output == "wide", why=arguments.why)
+            tell(screen, found, manner, comparison_lines(compared, found) if compared is not None else ())
+
+
+def _problems(offer: Offered) -> tuple[dict[str, Any], ...]:
+    """Rows of the catalogue that are left out, as data."""
+    if not offer.catalog.problems:
+        return ()
+    described = describe(BadInput(offer.catalog.problems, dict(offer.catalog.texts).get))
+    return tuple(described.data["problems"]) if described is not None else ()

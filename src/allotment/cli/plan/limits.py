@@ -1,0 +1,95 @@
+"""What may be bought, from the command line."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+
+from allotment.cli.output.errors import Mistake
+from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.fleet.errors import nearest
+from allotment.fleet.modes import mode_names
+from allotment.fleet.profiles import accelerators
+from allotment.tools.plan.limits import Limits
+
+
+def limits_of(arguments: Namespace, providers: Sequence[str], catalog: Sequence[InstanceType]) -> Limits:
+    """The limits that the options state. Raises Mistake for one that cannot be meant."""
+    types, without = _words(arguments.types), _words(arguments.without)
+    most = tuple(_most(text) for text in _words(arguments.most))
+    for option, patterns in (("--types", types), ("--without", without), ("--most", tuple(p for p, _ in most))):
+        known_types(option, patterns, catalog)
+    zones = _words(arguments.zones)
+    there = {zone for one in catalog for zone in one.zones}
+    for zone in zones:
+        if there and zone not in there:
+            raise Mistake(f"--zones: no type of the catalogue is in {zone!r}", nearest(zone, sorted(there)))
+    share = arguments.spot_at_most
+    if share is not None and arguments.capacity != "cheapest":
+        raise Mistake("--spot-at-most: wanted together with --capacity cheapest", "which allows both kinds")
+    if arguments.machines is not None and arguments.machines < 0:
+        raise Mistake(f"--machines: wanted a number from 0 on, found {arguments.machines}")
+    return Limits(
+        providers=tuple(providers),
+        types=types,
+        without=without,
+        zones=zones,
+        capacity=arguments.capacity,
+        spot_share=None if share is None else _share(share),
+        budget=None if arguments.budget is None else _amount("--budget", arguments.budget, "30 or 12.5"),
+        most=most,
+        machines=arguments.machines,
+        modes=_modes(arguments.modes),
+    )
+
+
+def _words(options: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word.strip() for option in options for word in option.split(",") if word.strip())
+
+
+def known_types(option: str, patterns: Iterable[str], catalog: Sequence[InstanceType]) -> None:
+    """Raises Mistake for a pattern that is no type's."""
+    keys = [one.key for one in catalog]
+    for pattern in patterns:
+        if not any(fnmatchcase(key, pattern) for key in keys):
+            bare = [key for key in keys if fnmatchcase(key.partition("/")[2], pattern)]
+            hint = f"with the provider: {bare[0]}" if bare else nearest(pattern, keys)
+            raise Mistake(f"{option}: no type of the catalogue is {pattern!r}", hint or "allot catalog lists them")
+
+
+def _most(text: str) -> tuple[str, int]:
+    pattern, equals, number = text.rpartition("=")
+    if not equals or not pattern or not number.isdigit():
+        raise Mistake(f"--most: wanted TYPE=N, found {text!r}", "for example aws/p5*=2")
+    return pattern, int(number)
+
+
+def _amount(option: str, text: str, example: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount < 0:
+        raise Mistake(f"{option}: wanted a number from 0 on, found {text!r}", f"for example {example}")
+    return amount
+
+
+def _share(text: str) -> Decimal:
+    percent = text.endswith("%")
+    amount = _amount("--spot-at-most", text.removesuffix("%"), "50% or 0.5")
+    share = amount / 100 if percent else amount
+    if share > 1:
+        raise Mistake(f"--spot-at-most: wanted at most 100%, found {text!r}", "for example 50% or 0.5")
+    return share
+
+
+def _modes(options: Iterable[str]) -> tuple[str, ...]:
+    known = sorted({name for one in accelerators().values() for name in mode_names(one)})
+    words = _words(options)
+    for word in words:
+        if word.partition("=")[0] not in known:
+            hint = nearest(word, known) or f"there are {', '.join(known)}"
+            raise Mistake(f"--modes: unknown mode {word!r}", hint)
+    return words

@@ -1,0 +1,146 @@
+"""Which objects a plan is made for: what files bring, in a cluster that has nodes, pods and claims already.
+
+With files only these are planned for; what waits in the cluster besides is told in a note. A template, or a claim,
+that no pod names is planned for as if one pod did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.cli.output.errors import Mistake
+from allotment.fleet.errors import nearest
+from allotment.model.core import Container, Node, Pod, PodResourceClaim, PodSpec
+from allotment.model.meta import Object, ObjectMeta
+from allotment.model.quantity import Quantity
+from allotment.model.resource import ResourceClaim
+from allotment.model.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    template_of,
+)
+from allotment.tools.explain.subjects import ANY_POD, identity, users_of_templates
+from allotment.tools.sentences import listed
+
+_WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
+
+_SHORT = {"deploy": "deployment", "po": "pod", "sts": "statefulset", "ds": "daemonset", "rs": "replicaset"}
+
+#: More than any pods ask for.
+_ENOUGH = {
+    "cpu": Quantity.parse("100k"),
+    "memory": Quantity.parse("1Pi"),
+    "ephemeral-storage": Quantity.parse("1Pi"),
+    "pods": Quantity.parse("110"),
+}
+
+
+class ToPlan(NamedTuple):
+    """The objects, and what to know about their choice."""
+
+    values: tuple[Object, ...]
+    notes: tuple[str, ...] = ()
+
+
+def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None = None) -> ToPlan:
+    """The objects to plan with. ``only``: a pod, workload or claim by name or ``kind/name``, to plan for it alone."""
+    notes: list[str] = []
+    state = [
+        value for value in cluster if not isinstance(value, _WORKLOADS) or isinstance(value, DaemonSet) or not asked
+    ]
+    if asked:
+        waiting = [value for value in state if _waits(value)]
+        state = [value for value in state if not _waits(value)]
+        if waiting:
+            what = "1 pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
+            verb = "is" if len(waiting) == 1 else "are"
+            notes.append(f"{what} in the cluster {verb} not planned for: name no files to plan for all that waits")
+    allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}
+    new = [value for value in asked if identity(value) not in allocated]
+    named = {identity(value) for value in new}
+    values = [*(v for v in state if identity(v) not in named), *new]
+    values += [*users_of_templates(new), *_users_of_claims(values, new)]
+    if only is not None:
+        values = _narrowed(values, only)
+    silent = [v.metadata.name for v in values if isinstance(v, Node) and not v.status.allocatable]
+    if silent:
+        values = [_roomy(v) if isinstance(v, Node) and not v.status.allocatable else v for v in values]
+        notes.append(f"{listed(silent[:3])}{' …' if len(silent) > 3 else ''}: cpu and memory are taken as enough")
+    return ToPlan(tuple(values), tuple(notes))
+
+
+def _roomy(node: Node) -> Node:
+    """A node that does not say what it has for pods (hardware of ``--fleet`` is one), with room for any."""
+    return replace(node, status=replace(node.status, allocatable=_ENOUGH))
+
+
+def _waits(value: Object) -> bool:
+    return isinstance(value, Pod) and not value.spec.node_name and value.status.phase in ("", "Pending")
+
+
+def _specs(values: Iterable[Object]) -> Iterable[tuple[Object, PodSpec]]:
+    for value in values:
+        template = template_of(value)
+        if isinstance(value, Pod):
+            yield value, value.spec
+        elif template is not None:
+            yield value, template[1].spec
+
+
+def _users_of_claims(values: Sequence[Object], new: Iterable[Object]) -> list[Pod]:
+    """A pod for each claim of the files that nobody names."""
+    used = {
+        (value.metadata.namespace, entry.resource_claim_name)
+        for value, spec in _specs(values)
+        for entry in spec.resource_claims
+    }
+    claims = [value for value in new if isinstance(value, ResourceClaim) and value.status.allocation is None]
+    return [
+        Pod(
+            metadata=ObjectMeta(name=f"{ANY_POD}{claim.metadata.name}", namespace=claim.metadata.namespace),
+            spec=PodSpec(
+                resource_claims=(PodResourceClaim(name="claim", resource_claim_name=claim.metadata.name),),
+                containers=(Container(name="any"),),
+            ),
+        )
+        for claim in claims
+        if (claim.metadata.namespace, claim.metadata.name) not in used
+    ]
+
+
+def _narrowed(values: Sequence[Object], only: str) -> list[Object]:
+    """Without the pods and workloads that are not meant; what they need stays."""
+    kind, _, name = only.rpartition("/")
+    waiting = [(value, spec) for value, spec in _specs(values) if not isinstance(value, Pod) or _waits(value)]
+    meant = {id(value) for value, spec in waiting if _is_meant(value, spec, kind.lower(), name)}
+    if not meant:
+        names = sorted({value.metadata.name for value, _ in waiting} | {n for v, _ in waiting for _, n in _owners(v)})
+        raise Mistake(f"--only: nothing that waits is called {only!r}", nearest(name, names))
+    others = {id(value) for value, _ in waiting} - meant
+    return [value for value in values if id(value) not in others]
+
+
+def _is_meant(value: Object, spec: PodSpec, kind: str, name: str) -> bool:
+    claims = {e.resource_claim_name for e in spec.resource_claims}
+    claims |= {e.resource_claim_template_name for e in spec.resource_claims}
+    if name in claims and kind in ("", "claim", "resourceclaim", "resourceclaimtemplate"):
+        return True
+    own = (type(value).__name__.lower(), value.metadata.name)
+    return any(one == name and _SHORT.get(kind, kind) in ("", of) for of, one in (own, *_owners(value)))
+
+
+def _owners(value: Object) -> list[tuple[str, str]]:
+    """The workload that a pod is of, by kind and name. A Deployment's name is its ReplicaSet's without the hash."""
+    owner = next((one for one in value.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return []
+    found = [(owner.kind.lower(), owner.name)]
+    stem, dash, _ = owner.name.rpartition("-")
+    return [*found, ("deployment", stem)] if owner.kind == "ReplicaSet" and dash else found

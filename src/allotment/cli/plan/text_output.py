@@ -1,0 +1,230 @@
+"""A plan in a terminal: what it costs, the machines with their pods, who gets none, why no other types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from allotment.cli.output.console import Screen, folded, table
+from allotment.cli.plan.rejected_types import tell_choices
+from allotment.cli.plan.seats import seat_lines
+from allotment.model.meta import ObjectKey
+from allotment.tools.plan.reasons.machine_groups import Alike, alike
+from allotment.tools.plan.reasons.machine_layout import Anatomy
+from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short, saved, sum_of, verdict
+from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
+
+DEFAULT_WIDTH: Final = 80
+_HEADERS: Final = ("NODE", "TYPE", "ZONE", "CAPACITY", "USD/H", "GPUS", "FREE")
+#: Columns that move below the line where there is no room for them, the first one first.
+_MOVED: Final = ("ZONE", "CAPACITY", "GPUS")
+_GIB: Final = 1 << 30
+#: Sorts of machines that are told where nobody asks for all.
+_SORTS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How much is told. ``why``: a pattern of types, of which all verdicts are; None for the nearest."""
+
+    wide: bool = False
+    why: str | None = None
+
+
+def tell(screen: Screen, plan: Plan, manner: Manner, compared: Sequence[str] = ()) -> None:
+    """Everything, in the order in which it is asked: how much, what, who gets none, why, what else."""
+    _answer(screen, plan)
+    if plan.machines:
+        screen.line()
+        _machines(screen, plan, manner.wide)
+    if plan.existing:
+        screen.line()
+        _existing(screen, plan.existing)
+    if plan.unserved:
+        screen.line()
+        _unserved(screen, plan)
+    if told := plan.choices if manner.why is not None else _undecided(plan):
+        screen.line()
+        tell_choices(screen, plan, told, manner.why)
+    if plan.relaxations:
+        screen.line()
+        _relaxations(screen, plan)
+    if compared:
+        screen.line()
+        for line in compared:
+            screen.line(line)
+    if plan.notes:
+        screen.line()
+        for note in plan.notes:
+            _paragraph(screen, f"note: {note}")
+
+
+def _undecided(plan: Plan) -> tuple[Choice, ...]:
+    """The choices of pods that are not on nodes that are there already: these needed none."""
+    housed = {seat.pod for seat in plan.existing}
+    return tuple(choice for choice in plan.choices if not housed.issuperset(choice.pods))
+
+
+def _paragraph(screen: Screen, text: str, indent: str = "") -> None:
+    for line in folded(text, screen.width or DEFAULT_WIDTH, indent):
+        screen.line(line)
+
+
+def _answer(screen: Screen, plan: Plan) -> None:
+    """The first line: the answer. The second: who is served by what."""
+    bought = sum(len(machine.seats) for machine in plan.machines)
+    there, left = len(plan.existing), len(plan.unserved)
+    if not bought and not there and not left:
+        screen.line("Nothing waits for a node or a device: no machine is needed.")
+        return
+    words = verdict(plan)
+    screen.line(screen.paint(f"{words[0].upper()}{words[1:]}", "red" if left else "green"))
+    parts = [f"{counted(bought, 'pod')} on new machines"] if bought else []
+    parts += [f"{counted(there, 'pod')} on nodes that are there"] if there else []
+    parts += [f"{counted(left, 'pod')} not served"] if left else []
+    _paragraph(screen, f"{', '.join(parts)}.")
+
+
+# --- machines -------------------------------------------------------------------------------------------------------
+
+
+def _machines(screen: Screen, plan: Plan, wide: bool) -> None:
+    every = alike(plan.machines)
+    sorts = every if wide else every[:_SORTS]
+    headers = [*_HEADERS, *(("CPU", "MEMORY") if wide else ())]
+    rows = [_row(sort, wide) for sort in sorts]
+    columns = list(range(len(headers)))
+    width = screen.width
+    moved: list[int] = []
+    if width is not None and not wide:
+        for name in _MOVED:
+            if max(map(len, _lines(headers, rows, columns))) <= width:
+                break
+            columns.remove(at := headers.index(name))
+            moved.append(at)
+    first, *lines = _lines(headers, rows, columns)
+    screen.line(first)
+    namespaces = {seat.pod.namespace for machine in plan.machines for seat in machine.seats}
+    for sort, row, line in zip(sorts, rows, lines, strict=True):
+        screen.line(line)
+        facts = [row[at] for at in sorted(moved)]
+        facts += [text] if (text := _layout(sort)) else []
+        if facts:
+            _paragraph(screen, screen.paint(", ".join(facts), "dim"), "  ")
+        for text in seat_lines(sort, plain=len(namespaces) == 1):
+            _paragraph(screen, text, "  ")
+    if rest := every[len(sorts) :]:
+        machines = counted(sum(len(sort.machines) for sort in rest), "more machine")
+        cost = dollars(sum_of(sort.total for sort in rest))
+        screen.line(f"and {machines} of {counted(len(rest), 'more sort')}, {cost} USD/h (-o wide shows all)")
+
+
+def _lines(headers: Sequence[str], rows: Iterable[Sequence[str]], columns: Sequence[int]) -> list[str]:
+    return table([headers[at] for at in columns], ([row[at] for at in columns] for row in rows), None)
+
+
+def _row(sort: Alike, wide: bool) -> list[str]:
+    machine, count = sort.first, len(sort.machines)
+    price = dollars(machine.usd_per_hour)
+    cells = [
+        _nodes(sort),
+        machine.instance,
+        machine.zone or "any",
+        machine.capacity_type,
+        f"{count} × {price}" if count > 1 else price,
+        machine.form.partition("/")[0],
+        free_of(sort.inside) or _free_cpu(machine),
+    ]
+    if wide:
+        cpu = sum(seat.cpu_milli for seat in machine.seats)
+        memory = sum(seat.memory for seat in machine.seats)
+        cells += [f"{_cores(cpu)}/{_cores(machine.cpu_milli)}", f"{memory / _GIB:.0f}/{machine.memory / _GIB:.0f}Gi"]
+    return cells
+
+
+def _free_cpu(machine: PlannedMachine) -> str:
+    """What is free of a machine without GPUs."""
+    return f"{_cores(machine.cpu_milli - sum(seat.cpu_milli for seat in machine.seats))} CPU"
+
+
+def _cores(milli: int) -> str:
+    return f"{milli / 1000:.1f}".removesuffix(".0")
+
+
+def _nodes(sort: Alike) -> str:
+    names = [machine.node for machine in sort.machines]
+    short = names_in_short(names)
+    return short if "," not in short else f"{names[0]} +{len(names) - 1}"
+
+
+def _layout(sort: Alike) -> str:
+    """How the GPUs are cut or shared; empty for whole ones."""
+    layouts = dict.fromkeys(_pieces(layout) for layout in sort.first.layout)
+    if any(layouts):
+        return "MIG " + " / ".join(text or "whole" for text in layouts)
+    mode = sort.first.form.partition("/")[2]
+    return f"mode {mode}" if mode else ""
+
+
+def _pieces(layout: Sequence[str]) -> str:
+    return " + ".join(f"{layout.count(name)} × {name}" for name in dict.fromkeys(layout))
+
+
+def free_of(inside: Anatomy) -> str:
+    """What nobody has: whole GPUs, pieces, and of shared GPUs how much of one."""
+    rest = sum(float(1 - gpu.given) for gpu in inside.gpus if gpu.given and gpu.whole)
+    if rest >= 0.005:
+        found = [f"{rest:.0%} of a GPU" if inside.idle + rest < 1 else f"{inside.idle + rest:.2f} GPUs"]
+    else:
+        found = [counted(inside.idle, "GPU")] if inside.idle else []
+    found += [f"{number} × {kind}" for kind, number in inside.spare]
+    return ", ".join(found) or ("0" if inside.gpus else "")
+
+
+# --- pods -----------------------------------------------------------------------------------------------------------
+
+
+def _existing(screen: Screen, seats: Sequence[Seat]) -> None:
+    screen.line("On nodes that are there:")
+    by_node: dict[str, list[str]] = {}
+    for seat in seats:
+        by_node.setdefault(seat.node, []).append(str(seat.pod))
+    for node, pods in by_node.items():
+        _paragraph(screen, f"{node}: {names_in_short(pods)}", "  ")
+
+
+def _unserved(screen: Screen, plan: Plan) -> None:
+    screen.line(screen.paint("Not served:", "red"))
+    for pods, one in _alike_unserved(plan.unserved):
+        owner = f" ({one.owner})" if one.owner else ""
+        _paragraph(screen, f"{_names(pods)}{owner}: {one.text} [{one.code}]", "  ")
+        if one.nearest and one.code != "run-time-only":  # no type is nearer to what nobody knows
+            _paragraph(screen, f"nearest: {', '.join(one.nearest[:3])}", "    ")
+        for change in one.reasons.headline.changes[:1] if one.reasons is not None else ():
+            where = f" ({change.object}: {change.path})" if change.object else ""
+            _paragraph(screen, f"it would be served: {change.text}{where}", "    ")
+
+
+def _names(pods: Sequence[ObjectKey]) -> str:
+    return names_in_short([str(pod) for pod in pods])
+
+
+def _alike_unserved(unserved: Iterable[Unserved]) -> Iterator[tuple[list[ObjectKey], Unserved]]:
+    """Pods of one workload that are refused for the same reason, together."""
+    groups: dict[tuple[str, str, str], tuple[list[ObjectKey], Unserved]] = {}
+    for one in unserved:
+        groups.setdefault((one.owner, one.code, one.text), ([], one))[0].append(one.pod)
+    yield from groups.values()
+
+
+# --- what else ------------------------------------------------------------------------------------------------------
+
+
+def _relaxations(screen: Screen, plan: Plan) -> None:
+    screen.line("What one concession would save:")
+    for one in plan.relaxations:
+        _paragraph(screen, f"{one.what}: {saved(plan.total, one.total)}", "  ")
+        where = f"{one.object}: {one.path}" if one.object else one.path
+        if where:
+            _paragraph(screen, screen.paint(where, "dim"), "    ")

@@ -1,0 +1,113 @@
+"""The arguments of a replay as values: which trace, policies and seeds, and how much is to come."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from allotment.cli.catalog.selection import opened, products_named
+from allotment.cli.output.errors import BadInput, Mistake
+from allotment.fleet.errors import nearest
+from allotment.tools.replay.experiment import Question, policy_named
+from allotment.tools.replay.manifests import SOLD
+from allotment.tools.replay.policies import POLICIES, Policy
+from allotment.tools.replay.prices import prices_of
+from allotment.tools.replay.sample import sample
+from allotment.tools.replay.trace import TraceNode, TracePod, UnreadableTrace, read_nodes, read_pods
+from allotment.tools.replay.workload import capacity_of
+
+#: What the packaged trace is called.
+SAMPLE: Final = "sample"
+#: As many seeds as anybody waits for.
+_MOST_SEEDS: Final = 1000
+_MOST_SHARE: Final = 10
+
+_SEEDS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_SHARE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?")
+_Read = TypeVar("_Read")
+
+
+def question_of(arguments: Namespace) -> Question:
+    """What is asked."""
+    pods, nodes = _trace(arguments.trace, arguments.nodes)
+    if not capacity_of(nodes):
+        raise Mistake(f"{arguments.nodes}: none of the nodes has a GPU", "a replay is about who gets GPUs")
+    if arguments.times and not any(pod.created is not None for pod in pods):
+        raise Mistake(f"{arguments.trace}: says of no pod when it came, so --times has nothing to go by")
+    found = opened(arguments.catalog)
+    if found.problems:
+        raise BadInput(found.problems, dict(found.texts).get)
+    others = {node.model: products_named(node.model) for node in nodes if node.model not in SOLD}
+    prices = prices_of(found.types, {**others, **SOLD})
+    return Question(pods, nodes, share_of(arguments.arrive), arguments.times, prices)
+
+
+def _trace(trace: str, nodes: str | None) -> tuple[tuple[TracePod, ...], tuple[TraceNode, ...]]:
+    if trace == SAMPLE:
+        own = sample()
+        return own[0], own[1] if nodes is None else _file(nodes, read_nodes)
+    if not Path(trace).exists():
+        hint = nearest(trace, [SAMPLE]) or f"the packaged trace is called {SAMPLE}"
+        raise Mistake(f"{trace}: no such file or directory", hint)
+    if nodes is None:
+        raise Mistake("no nodes are given", "name the list of nodes with --nodes FILE")
+    return _file(trace, read_pods), _file(nodes, read_nodes)
+
+
+def _file(file: str, read: Callable[[str, str], _Read]) -> _Read:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Mistake(f"{file}: wanted text (CSV in UTF-8)") from None
+    try:
+        return read(text, file)
+    except UnreadableTrace as error:
+        raise BadInput(error.problems, {file: text}.get) from None
+
+
+def policies_of(names: list[str]) -> tuple[Policy, ...]:
+    """The policies of these names, in the order of the table; all, if none is named."""
+    wanted: list[str] = [one for name in names for one in name.split(",") if one]
+    for name in wanted:
+        if policy_named(name) is None:
+            known = [policy.name for policy in POLICIES]
+            hint = nearest(name, known) or f"wanted one of {', '.join(known)}"
+            raise Mistake(f"unknown policy {name!r}", hint)
+    return tuple(policy for policy in POLICIES if not wanted or policy.name in wanted)
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """The seeds of ``42-51`` or ``1,2,7``.
+
+    >>> seeds_of("42-44,7")
+    (42, 43, 44, 7)
+    """
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = _SEEDS.fullmatch(part.strip())
+        if match is None:
+            raise Mistake(f"--seeds {text!r}: wanted numbers and ranges", "for example 42-51 or 1,2,7")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise Mistake(f"--seeds {text!r}: {part.strip()} ends before it begins", f"did you mean {last}-{first}?")
+        if last - first + len(found) >= _MOST_SEEDS:
+            raise Mistake(f"--seeds {text!r}: wanted at most {_MOST_SEEDS:,} seeds")
+        found.update(dict.fromkeys(range(first, last + 1)))
+    return tuple(found)
+
+
+def share_of(text: str) -> float:
+    """How much of the GPUs is asked for in the end.
+
+    >>> share_of("130%"), share_of("95")
+    (1.3, 0.95)
+    """
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) <= 100 * _MOST_SHARE:
+        raise Mistake(
+            f"--arrive {text!r}: wanted per cent of the GPUs, up to {100 * _MOST_SHARE} %", "for example 130%"
+        )
+    return float(match[1]) / 100

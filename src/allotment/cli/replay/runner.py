@@ -1,0 +1,86 @@
+"""A replay from its arguments to its answer: runs that were not made before are made, kept, drawn and told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from allotment.cli.output.console import open_screen
+from allotment.cli.output.errors import Mistake
+from allotment.cli.replay.keeping import Folder
+from allotment.cli.replay.options import policies_of, question_of, seeds_of
+from allotment.cli.replay.text_output import Teller, tell
+from allotment.cli.replay.workers import Job, Lost, made
+from allotment.tools.replay.experiment import Question
+from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
+
+_SUFFIXES = (".svg", ".png")
+
+
+def run(arguments: Namespace) -> int:
+    """Read, run what was not run before, write, draw, tell."""
+    drawing = _drawing(arguments.picture) if arguments.picture is not None else None
+    policies = policies_of(arguments.policy)
+    seeds = seeds_of(arguments.seeds or ("42" if arguments.times else "42-46"))
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise Mistake(f"--jobs {arguments.jobs}: wanted 1 or more")
+    question = question_of(arguments)
+    folder = Folder(Path(arguments.out)) if arguments.out else None
+    if folder is not None:
+        folder.prepare()
+    jobs = [Job(policy.name, seed) for policy in policies for seed in seeds]
+    outcomes = _outcomes(question, jobs, folder, arguments.jobs or os.cpu_count() or 1)
+    curves = curves_of(outcomes)
+    if folder is not None:
+        folder.write(folder.path / "curves.csv", to_csv(curves).encode())
+    if drawing is not None:
+        drawing(curves, question)
+    if arguments.output == "csv":
+        sys.stdout.write(to_csv(curves))
+    elif arguments.output == "json":
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(curves)).decode() + "\n")
+    else:
+        tell(open_screen(), question, curves)
+    return 0
+
+
+def _drawing(file: str) -> Callable[[Sequence[Curve], Question], None]:
+    """What draws the picture; that it cannot is found before hours of work, not after."""
+    path = Path(file)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise Mistake(f"--picture {file}: wanted a name that ends in {' or '.join(_SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise Mistake(f"--picture {file}: there is no folder {path.parent}")
+    from allotment.cli.charts.replay import draw
+
+    return partial(draw, path=path)
+
+
+def _outcomes(question: Question, jobs: Sequence[Job], folder: Folder | None, processes: int) -> list[Outcome]:
+    """The outcome of every job, in their order."""
+    fingerprint = question.fingerprint()
+    found: dict[Job, Outcome] = {}
+    for job in jobs if folder is not None else ():
+        assert folder is not None
+        kept = folder.find(job.policy, job.seed, fingerprint)
+        if kept is not None:
+            found[job] = kept
+    teller = Teller(len(jobs), len(found))
+    try:
+        for done in made(question, [job for job in jobs if job not in found], processes, teller.progress):
+            outcome = Outcome(fingerprint, done.job.policy, done.job.seed, done.seconds, done.marks)
+            if folder is not None:
+                folder.keep(outcome)
+            found[done.job] = outcome
+            teller.done(done)
+    except Lost as error:
+        raise Mistake(str(error), "run it again, perhaps with fewer --jobs") from None
+    finally:
+        teller.close()
+    return [found[job] for job in jobs]

@@ -1,0 +1,108 @@
+"""What is said of a replay: how it goes, on standard error, and in the end one table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from allotment.cli.output.console import Screen, folded
+from allotment.cli.replay.workers import Done, Job
+from allotment.tools.replay.experiment import Question
+from allotment.tools.replay.report import FULL, Curve, Mark, Step
+
+#: Seconds between two lines about runs that are being made.
+_PAUSE: Final = 1.0
+
+
+class Teller:
+    """Says on standard error how far runs are; on a terminal the last line is about those that are being made."""
+
+    def __init__(self, runs: int, kept: int) -> None:
+        self._out = sys.stderr
+        self._lively = self._out.isatty()
+        self._runs = runs
+        self._made = kept
+        self._said = time.monotonic()
+        self._open = False
+        if kept:
+            self._line(f"{kept} of {runs} runs were made before")
+
+    def progress(self, job: Job, mark: Mark) -> None:
+        """A run has come so far."""
+        now = time.monotonic()
+        if now - self._said < (_PAUSE / 5 if self._lively else _PAUSE):
+            return
+        self._said = now
+        text = f"{job.policy}, seed {job.seed}: {mark.at:.0f} % arrived, {mark.allocated:.1f} % allocated"
+        if self._lively:
+            self._out.write(f"\r\x1b[K{text}")
+            self._out.flush()
+            self._open = True
+        else:
+            self._line(text)
+
+    def done(self, done: Done) -> None:
+        """A run is made."""
+        self._made += 1
+        self._said = time.monotonic()
+        mark = at(done.marks)
+        text = f"{done.job.policy}, seed {done.job.seed}: {mark.allocated:.2f} % allocated, {done.seconds:.1f} s"
+        self._line(f"[{self._made}/{self._runs}] {text}")
+
+    def close(self) -> None:
+        """Nothing more is to come."""
+        if self._open:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+            self._open = False
+
+    def _line(self, text: str) -> None:
+        self.close()
+        self._out.write(f"{text}\n")
+        self._out.flush()
+
+
+def at(marks: Sequence[Mark]) -> Mark:
+    """The mark at which as much was asked for as there is, or the last before."""
+    return min(marks, key=lambda mark: abs(mark.at - FULL))
+
+
+def tell(screen: Screen, question: Question, curves: Sequence[Curve]) -> None:
+    """The answer, then a row for each policy."""
+    steps = {curve.policy: curve.throughout() if question.times else curve.at(FULL) for curve in curves}
+    for line in folded(_by_time(question, steps) if question.times else _by_chance(question, steps), screen.width):
+        screen.line(line)
+    screen.line()
+    rows = [[curve.policy, *_cells(question, steps[curve.policy]), f"{curve.seconds:.1f}s"] for curve in curves]
+    main = "REFUSED" if question.times else "UNALLOCATED"
+    screen.table(["POLICY", main, "SPREAD", "FRAGMENTED", "USD/GPU-H", "RUNS", "TIME"], rows)
+
+
+def _by_chance(question: Question, steps: dict[str, Step]) -> str:
+    best = max(steps, key=lambda policy: steps[policy].allocated.mean)
+    step = steps[best]
+    return (
+        f"{best} leaves {100 - step.allocated.mean:.2f} % of {question.capacity:,} GPUs unallocated when pods have "
+        f"asked for {step.at:.0f} % of them."
+    )
+
+
+def _by_time(question: Question, steps: dict[str, Step]) -> str:
+    best = min(steps, key=lambda policy: steps[policy].refused.mean)
+    step = steps[best]
+    return (
+        f"{best} finds no place for {step.refused.mean:.2f} % of what pods ask of {question.capacity:,} GPUs as they "
+        "come and go."
+    )
+
+
+def _cells(question: Question, step: Step) -> list[str]:
+    if question.times:
+        main, least, most = step.refused.mean, step.refused.least, step.refused.most
+    else:
+        main, least, most = 100 - step.allocated.mean, 100 - step.allocated.most, 100 - step.allocated.least
+    allocated = step.allocated.mean / 100 * question.capacity
+    usd = f"{step.usd.mean / allocated:.2f}" if step.usd is not None and allocated else "unknown"
+    return [f"{main:.2f}%", f"{least:.2f}-{most:.2f}", f"{step.fragmented.mean:.2f}%", usd, str(step.runs)]

@@ -1,0 +1,118 @@
+"""What programs read: JSON, SARIF, GitHub's annotations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from allotment.cli.check.github import commands
+from allotment.tools.check.finding import Finding, Range
+from tests.unit.cli.check.conftest import Write
+from tests.unit.cli.conftest import Allot
+
+OLD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: old\n"
+TWO = f"{OLD}note: gues\n"
+
+
+def test_json_says_everything_of_a_finding(allot: Allot, write: Write) -> None:
+    write({"a.yaml": TWO})
+    ran = allot("check", "-o", "json")
+    found: dict[str, Any] = json.loads(ran.out)
+    assert ran.code == 1
+    assert found["summary"] == {
+        "errors": 1, "warnings": 1, "notes": 0, "fixable": 1, "fixableUnsafely": 1, "silenced": 0, "objects": 1,
+        "files": 1, "leftOut": [],
+    }  # fmt: skip
+    assert found["fixed"] == []
+    assert found["findings"][0] == {
+        "code": "S191", "name": "old-name", "level": "error", "message": "`old` is an old name",
+        "file": "a.yaml", "line": 4, "column": 9, "endLine": 4, "endColumn": 12,
+        "path": "metadata.name", "subject": "Thing old", "help": "", "url": "docs/rules/shape.md#s191-old-name",
+        "fix": {
+            "text": "call it new", "safe": True,
+            "replacements": [
+                {"file": "a.yaml", "line": 4, "column": 9, "endLine": 4, "endColumn": 12, "text": "new"}
+            ],
+        },
+    }  # fmt: skip
+
+
+def test_json_of_nothing_is_the_same_shape(allot: Allot, write: Write) -> None:
+    write({"a.yaml": "apiVersion: v1\nkind: Thing\n"})
+    ran = allot("check", "-o", "json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["findings"] == []
+
+
+def _sarif(allot: Allot) -> dict[str, Any]:
+    log: dict[str, Any] = json.loads(allot("check", "-o", "sarif").out)
+    return log
+
+
+def test_sarif_has_what_the_specification_asks_for(allot: Allot, write: Write) -> None:
+    write({"with blank/a.yaml": TWO})
+    log = _sarif(allot)
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["S100", "S116", "S191", "V391", "M491"]
+    for rule in rules:
+        assert rule["shortDescription"]["text"]
+        assert rule["help"]["text"]
+        assert rule["help"]["markdown"]
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
+    assert rules[-1]["helpUri"] == "https://example.com"
+    assert [result["ruleId"] for result in run["results"]] == ["S191", "V391"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["message"]["text"]
+        (location,) = result["locations"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"] == "with%20blank/a.yaml"
+    assert run["results"][0]["locations"][0]["physicalLocation"]["region"] == {
+        "startLine": 4, "startColumn": 9, "endLine": 4, "endColumn": 12,
+    }  # fmt: skip
+    assert run["columnKind"] == "unicodeCodePoints"
+
+
+def test_sarif_offers_fixes(allot: Allot, write: Write) -> None:
+    write({"a.yaml": TWO})
+    safe, unsafe = _sarif(allot)["runs"][0]["results"]
+    (change,) = safe["fixes"][0]["artifactChanges"]
+    assert change["artifactLocation"] == {"uri": "a.yaml"}
+    assert change["replacements"] == [
+        {
+            "deletedRegion": {"startLine": 4, "startColumn": 9, "endLine": 4, "endColumn": 12},
+            "insertedContent": {"text": "new"},
+        }
+    ]
+    assert "unsafe" in unsafe["fixes"][0]["description"]["text"]
+
+
+def test_fingerprints_stay_when_lines_move_and_tell_findings_apart(allot: Allot, write: Write) -> None:
+    def fingerprints() -> list[str]:
+        return [result["partialFingerprints"]["allotment/v1"] for result in _sarif(allot)["runs"][0]["results"]]
+
+    write({"a.yaml": f"{TWO}---\n{TWO}"})
+    before = fingerprints()
+    write({"a.yaml": f"# a line more\n\n{TWO}---\n# and here\n{TWO}"})
+    assert fingerprints() == before
+    assert len(set(before)) == 4
+
+
+def test_annotations_of_github(allot: Allot, write: Write) -> None:
+    write({"a.yaml": TWO})
+    ran = allot("check", "-o", "github")
+    assert ran.out.splitlines()[0] == (
+        "::error file=a.yaml,line=4,endLine=4,col=9,endColumn=12,title=S191 old-name::`old` is an old name%0A"
+        "call it new (allot check --fix)"
+    )
+    assert ran.out.splitlines()[1].startswith("::warning file=a.yaml,line=5,")
+
+
+def test_annotations_escape_what_would_end_them() -> None:
+    where = Range("a,b:c%.yaml", 1, 2, 3, 4)
+    finding = Finding(code="S1", name="x", level="note", message="100% sure:\r\nno, 1::2", where=where, help="h")
+    assert list(commands([finding])) == [
+        "::notice file=a%2Cb%3Ac%25.yaml,line=1,endLine=3,col=2,title=S1 x::100%25 sure:%0D%0Ano, 1::2%0Ah"
+    ]

@@ -1,0 +1,199 @@
+"""Exit codes, which rules, configuration: what the command line and files ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.check.conftest import Write
+from tests.unit.cli.conftest import Allot
+
+OLD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: old\n"
+GUES = "apiVersion: v1\nkind: Thing\nnote: gues\n"
+NOTE = "apiVersion: v1\nkind: Thing\nspec: {}\n"
+FINE = "apiVersion: v1\nkind: Thing\n"
+
+
+def codes(allot: Allot, *words: str) -> list[str]:
+    ran = allot("check", "-o", "concise", *words)
+    assert ran.err == ""
+    return [line.split()[1] for line in ran.out.splitlines() if ".yaml:" in line]
+
+
+@pytest.mark.parametrize(
+    ("text", "fail_on", "code"),
+    [
+        (OLD, None, 1), (GUES, None, 0), (NOTE, None, 0), (FINE, None, 0),
+        (GUES, "warning", 1), (NOTE, "warning", 0), (NOTE, "note", 1), (OLD, "note", 1), (OLD, "never", 0),
+    ],
+)  # fmt: skip
+def test_the_exit_code_says_whether_there_is_anything_as_bad(
+    allot: Allot, write: Write, text: str, fail_on: str | None, code: int
+) -> None:
+    write({"a.yaml": text})
+    assert allot("check", *(["--fail-on", fail_on] if fail_on else [])).code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--select", "S"], ["S191"]),
+        (["--select", "S1,V"], ["S191", "V391"]),
+        (["--select", "unknown-word"], ["V391"]),
+        (["--select", "meaning"], ["M491"]),
+        (["--ignore", "S,M"], ["V391"]),
+        (["--select", "S", "--ignore", "S191"], []),
+        (["--ignore", "V", "--select", "V391"], ["V391"]),
+        (["--select", "all", "--ignore", "old-name"], ["M491", "V391"]),
+    ],
+)
+def test_rules_are_chosen_by_code_beginning_name_and_family(
+    allot: Allot, write: Write, words: list[str], found: list[str]
+) -> None:
+    write({"a.yaml": f"{OLD}spec: {{}}\nnote: gues\n"})
+    assert sorted(codes(allot, *words)) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        (["--select", "S191,W9"], "--select: no rule is called 'W9'", ""),
+        (["--ignore", "old-nam"], "--ignore: no rule is called 'old-nam'", "did you mean old-name?"),
+        (["--unsafe"], "--unsafe: says which fixes to take, and none are asked for", "--fix --unsafe"),
+        (["--kube-version", "1.20"], "--kube-version: wanted one of", ""),
+        (["--driver", "gpu.nvidia.com"], "--driver: wanted NAME=RELEASE", ""),
+        (["--driver", "gpu.nvidia.co=25.8"], "nothing is known of a driver", "did you mean gpu.nvidia.com"),
+        (["--driver", "gpu.nvidia.com=1.1"], "--driver: ", ""),
+        (["--driver-gates", "MPSSupport"], "--driver-gates: wanted NAME=true", ""),
+        (["--driver-gates", "MPSSuport=true"], "no driver has a gate 'MPSSuport'", "did you mean MPSSupport"),
+        (["--config", "nowhere.toml"], "nowhere.toml: no such file", ""),
+        (["--fail-on", "eror"], "--fail-on: wanted one of", "did you mean error?"),
+    ],
+)  # fmt: skip
+def test_words_that_mean_nothing_are_bad_input(
+    allot: Allot, write: Write, words: list[str], problem: str, hint: str
+) -> None:
+    write({"a.yaml": FINE})
+    ran = allot("check", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert problem in ran.err
+    assert hint in ran.err
+
+
+# --- configuration ---------------------------------------------------------------------------------------------------
+
+
+def test_the_nearest_file_upward_holds_and_the_own_one_goes_first(
+    allot: Allot, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(
+        {
+            "pyproject.toml": '[tool.allotment.check]\nselect = ["S"]\n',
+            "app/pyproject.toml": '[project]\nname = "x"\n',
+            "app/a.yaml": f"{OLD}note: gues\n",
+        }
+    )
+    assert codes(allot, "app") == ["S191"]
+    monkeypatch.chdir(folder / "app")
+    assert codes(allot) == ["S191"]
+    write({"app/allotment.toml": '[check]\nselect = ["V"]\n'})
+    assert codes(allot) == ["V391"]
+    assert codes(allot, "--isolated") == ["S191", "V391"]
+    assert codes(allot, "--config", "../pyproject.toml") == ["S191"]
+    assert codes(allot, "--select", "S") == ["S191"], "the command line wins"
+
+
+def test_every_key_is_heeded(allot: Allot, write: Write) -> None:
+    write({
+        "allotment.toml": """\
+[check]
+kube-version = "1.35"
+feature-gates = { DRADeviceTaints = true }
+drivers = { "gpu.nvidia.com" = "25.8" }
+driver-gates = { MPSSupport = true }
+ignore = ["M"]
+fail-on = "warning"
+namespace = "team"
+exclude = ["charts", "old/*.yaml"]
+
+[check.per-file-ignores]
+"kept/**" = ["S191"]
+""",
+        "a.yaml": NOTE,
+        "kept/a.yaml": f"{OLD}note: gues\n",
+        "charts/a.yaml": OLD,
+        "old/a.yaml": OLD,
+    })  # fmt: skip
+    ran = allot("check", "-o", "concise")
+    assert ran.code == 1
+    assert ran.out.splitlines()[0].startswith("kept/a.yaml:5:7 V391")
+    assert len(ran.out.splitlines()) == 2
+    assert codes(allot, "charts/a.yaml") == ["S191"], "what is named is meant"
+    assert allot("check", "charts/a.yaml", "--force-exclude").out == "Nothing to check: no Kubernetes object here.\n"
+
+
+def test_what_is_wrong_with_a_configuration_is_shown_in_its_place(allot: Allot, write: Write) -> None:
+    write(
+        {
+            "a.yaml": FINE,
+            "pyproject.toml": """\
+[project]
+name = "x"
+
+[tool.allotment.check]
+kube-version = 1.36
+selct = ["S"]
+
+[tool.allotment.check.per-file-ignores]
+"a/**" = 3
+""",
+        }
+    )
+    ran = allot("check")
+    assert (ran.code, ran.out) == (2, "")
+    assert (
+        ran.err
+        == """\
+pyproject.toml:5:1: wrong-type: kube-version: wanted a release in quotes, as "1.36", found 1.36
+    5 | kube-version = 1.36
+      | ^
+pyproject.toml:6:1: unknown-key: no such key: selct
+    6 | selct = ["S"]
+      | ^
+  did you mean select?
+pyproject.toml:8:23: wrong-type: per-file-ignores: wanted a list of strings, found a table
+    8 | [tool.allotment.check.per-file-ignores]
+      |                       ^
+Found 3 errors.
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[check]\nselect = [\n", "not TOML"),
+        ("[chek]\n", "did you mean check?"),
+        ("check = 3\n", "check: wanted a table"),
+        ('[check]\nselect = ["Q"]\n', "no rule is called 'Q'"),
+        ('[check]\nfail-on = "eror"\n', "wanted one of error, warning, note, never"),
+        ('[check]\nkube-version = "1.12"\n', "wanted one of 1.34"),
+        ("[check]\nexclude = [1]\n", "wanted a list of strings"),
+        ("[check]\ndriver-gates = {A = 1}\n", "wanted a table of true and false"),
+        ("[check]\ndrivers = 'x'\n", "wanted a table of releases"),
+        ("[check]\ndrivers = {x = '1'}\n", "allotment.toml: driver: nothing is known of a driver 'x'"),
+        ("[check]\nfleet = 'dgx'\n", "allotment.toml: fleet entry 'dgx': unknown hardware"),
+        ("[check]\nignore = ['Q']\n", "allotment.toml: ignore: no rule is called 'Q'"),
+        ("[check]\nfeature-gates = {Q = true}\n", "allotment.toml: feature-gates: Kubernetes 1.36 has no DRA gate"),
+    ],
+)
+def test_a_configuration_that_cannot_be_meant_is_bad_input(allot: Allot, write: Write, text: str, words: str) -> None:
+    write({"a.yaml": FINE, "allotment.toml": text})
+    ran = allot("check")
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+
+
+def test_what_the_command_line_says_is_not_put_on_the_configuration(allot: Allot, write: Write) -> None:
+    write({"a.yaml": FINE, "allotment.toml": "[check]\nfleet = 't4'\n"})
+    assert "allotment.toml" not in allot("check", "--fleet", "dgx").err
+    assert "allotment.toml" not in allot("check", "--ignore", "Q").err

@@ -1,0 +1,82 @@
+"""``allot rule``: all rules, some, or one in full."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from allotment.cli.output.console import Screen
+from allotment.cli.rule import _show
+from allotment.tools.check.rule import Rule
+from tests.unit.cli.conftest import Allot
+
+
+def test_all_of_them_by_family(allot: Allot) -> None:
+    assert (
+        allot("rule").out
+        == """\
+Shape and version: Is it an object that a cluster of this release takes?
+S100  error         A file or document that is neither YAML nor JSON, or no object
+S116  note          A comment that silences findings, where there are none
+S191  error    [*]  An old name
+
+Vocabulary: Does anybody publish, install or understand that name?
+V391  warning  [?]  No word
+
+Meaning: Will it do what is meant?
+M491  note          Nothing in it
+
+[*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.
+"""
+    )
+
+
+@pytest.mark.parametrize("word", ["M491", "empty", "m491", "M", "meaning"])
+def test_one_in_full(allot: Allot, at_80: Callable[[], None], word: str) -> None:
+    at_80()
+    assert allot("rule", word) == (
+        0,
+        """\
+M491 empty (note): Nothing in it.
+
+A toy.
+
+Instead of:
+
+  spec: {}
+
+write:
+
+  spec: {}
+
+Fix: none: only the author can know.
+See: https://example.com
+""",
+        "",
+    )
+
+
+def test_what_differs_is_painted(
+    allot: Allot, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = "a: 1\nb: 2\n", "a: 1\nb: 3\nc: 4\n"
+    rule = Rule("S191", "old-name", "shape", "error", "An old name.", "A toy.", bad, good, lambda _: iter(()), "safe")
+    _show(Screen(sys.stdout, 80, colour=True), rule)
+    shown = capsys.readouterr().out
+    assert "  a: 1\n\x1b[31m  b: 2\x1b[0m\n" in shown
+    assert "  a: 1\n\x1b[32m  b: 3\x1b[0m\n\x1b[32m  c: 4\x1b[0m\n" in shown
+
+
+def test_as_json(allot: Allot) -> None:
+    assert json.loads(allot("rule", "old-name", "-o", "json").out)["code"] == "S191"
+    listed = json.loads(allot("rule", "-o", "json").out)["rules"]
+    assert [rule["code"] for rule in listed] == ["S100", "S116", "S191", "V391", "M491"]
+
+
+def test_one_that_there_is_not(allot: Allot) -> None:
+    ran = allot("rule", "emty")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean empty?" in ran.err

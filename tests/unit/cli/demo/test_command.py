@@ -1,0 +1,165 @@
+"""The demo: every packaged example does what its header says, in lines that fit a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.demo.apply import tool, words_of
+from allotment.cli.demo.command import live, offline
+from allotment.cli.examples import Example, examples
+from tests.unit.cli.conftest import Allot, Ran
+
+# --- in a lab --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No client on the PATH, whatever this machine has."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_kubectl")
+def test_all_examples_come_out_as_intended_in_a_lab(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = allot("demo")
+    assert ran.code == 0, ran.out
+    assert ran.err == ""
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in ran.out
+    table = lines[lines.index(next(line for line in lines if line.startswith("    PODS"))) + 1 :]
+    assert table[0].split(maxsplit=3) == ["1", "chat", "a100", "gpu-0 (NVIDIA A100-SXM4-40GB)"]
+    assert table[3].split()[:5] == ["4", "classifier", "×7", "a100-mig", "gpu-0-mig-1g5gb-19-0…6"]
+    assert any("gpu-1, shared" in line for line in table)
+    waiting, refused = _parts(ran)
+    assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in waiting
+    assert "(wrong-namespace) what to do: put ResourceClaimTemplate mig-1g-5gb into namespace demo" in waiting
+    assert 'no matches for kind "ResourceClaim" in version "resource.k8s.io/v1alpha3"' in refused
+    assert "applied with allot apply in" in ran.out
+    assert lines[-5:-2] == [
+        "9 run, 7 wait, 4 refused; all as intended.",
+        "Mended, 11 of the 11 others run, too.",
+        "Without a machine, 4 of 4 run on just the machines that were planned.",
+    ]
+    mended = ran.out.partition("Mended by allot check --fix --unsafe, and applied again:")[2]
+    assert "10  V303 renamed-name" in mended
+    assert "20  M401 all-devices" in mended
+    assert "does not run" not in mended
+    bought = ran.out.partition("With no machine there")[2]
+    assert "aws/g5.xlarge 1.01, lambda/gpu_1x_a6000 1.09," in bought
+    assert "lambda/gpu_1x_a100_sxm4 1.99, gcp/a2-highgpu-1g 3.67," in bought
+    assert "classifier ×7     a2-highgpu-1g   gpu-0-mig-1g5gb-19-0…6" in bought
+
+
+def _parts(ran: Ran) -> tuple[str, str]:
+    """What is said of those who wait, and of those that were refused, each in one line."""
+    _, _, rest = ran.out.partition("Pending, and why")
+    waiting, _, refused = rest.partition("Refused by the API server:")
+    return " ".join(waiting.split()), " ".join(refused.split())
+
+
+@pytest.mark.usefixtures("no_kubectl")
+def test_an_example_that_surprises_fails_the_demo(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "examples", _surprising)
+    ran = allot("demo")
+    assert ran.code == 1
+    assert "not as intended: 01-one-ampere-gpu: fits; its header says devices-in-use" in ran.out
+
+
+def _surprising() -> tuple[Example, ...]:
+    true = examples()[0]
+    return (Example(true.name, true.title, true.story, "devices-in-use", true.text, true.path),)
+
+
+@pytest.mark.parametrize(
+    ("says", "name"),
+    [
+        ('echo \'{"clientVersion": {"gitVersion": "v1.35.2"}}\'', "kubectl v1.35.2"),
+        ('echo \'{"clientVersion": {"gitVersion": "v1.29.0"}}\'', "allot apply"),
+        ("echo no such thing >&2; exit 1", "allot apply"),
+    ],
+)
+def test_a_recent_kubectl_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str, name: str) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert tool(tmp_path / "config", tmp_path).name == name
+
+
+INVALID = """\
+The DeviceClass "x" is invalid: spec.selectors[0].cel.expression: Invalid value: "a >= b": compilation failed: ERROR: \
+<input>:1:3: found no matching overload for '_>=_'
+ | a >= b
+ | ..^
+"""
+STRICT = """\
+Warning: resource.k8s.io/v1beta1 is deprecated
+Error from server (BadRequest): the object cannot be handled: strict decoding error: unknown field "spec.x"
+"""
+
+
+def test_an_old_kubectl_does_not_stand_in_front_of_a_recent_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for folder, version in (("old", "v1.32.4-dispatcher"), ("new", "v1.36.0")):
+        program = tmp_path / folder / "kubectl"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\necho \'{{"clientVersion": {{"gitVersion": "{version}"}}}}\'\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/old:{tmp_path}/new:/usr/bin:/bin")
+    assert tool(tmp_path / "config", tmp_path).name == "kubectl v1.36.0"
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (INVALID, "found no matching overload for '_>=_'"),
+        (STRICT, 'unknown field "spec.x"'),
+        ('resource mapping not found for name: "a": no matches for kind "B"', 'no matches for kind "B"'),
+        ("", "refused"),
+    ],
+)
+def test_of_an_error_what_is_wrong_is_shown(errors: str, words: str) -> None:
+    assert words_of(errors) == words
+
+
+def test_without_what_a_lab_needs_the_examples_are_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.lab.optional_dependencies.missing", lambda: ["no_such_package"])
+    ran = allot("demo")
+    assert ran.code == 0
+    assert ran.out.startswith("Explained only: a lab needs no_such_package (pip install 'allotment[lab]').")
+    assert ran.out.endswith("all as intended.\n")
+
+
+# --- explained -------------------------------------------------------------------------------------------------------
+
+
+def test_all_examples_come_out_as_intended_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = allot("demo", "--offline")
+    assert ran.code == 0, ran.out
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 88  # a long word, which may be pasted, is left whole
+    assert sum(len(line) > 80 for line in lines) <= 2
+    assert lines[-1].endswith("all as intended.")
+    assert all(example.title in ran.out for example in examples())
+    assert "chat-0 on a100: gpu-0 (NVIDIA A100-SXM4-40GB)" in ran.out
+    assert "gpu-0-mig-1g5gb-19-0…6" in ran.out
+    assert 'Did you mean "gpu.amd.com/parentDeviceID"?' in " ".join(ran.out.split())
+
+
+def test_one_example_in_full(allot: Allot) -> None:
+    ran = allot("demo", "10")
+    assert ran.code == 0
+    assert "Pod default/pipeline does not fit" in ran.out
+    assert ran.out.endswith("Kubernetes says: cannot allocate all claims\n")
+
+
+def test_an_example_that_surprises_is_told_when_explained(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "examples", _surprising)
+    ran = allot("demo", "--offline")
+    assert ran.code == 1
+    assert "not as intended: 01-one-ampere-gpu gives fits, its header says devices-in-use" in ran.out

@@ -1,0 +1,56 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.demo.sharing import Measured, Replica, shown
+from allotment.cli.demo.sharing_cases import CASES, IMAGE, Case, objects
+from allotment.cli.examples import find
+from allotment.cli.main import main
+from allotment.cli.output.console import Screen
+from allotment.model.loading import load_text
+
+
+def replicas(*rates: float) -> list[Replica]:
+    stats = {"device": "NVIDIA A100-SXM4-40GB", "images": 10}
+    return [Replica(f"pod-{n}", "a100", {**stats, "per_minute": rate}, b"") for n, rate in enumerate(rates)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.namespace)
+def test_a_case_is_an_example_with_another_application_and_the_same_claim(case: Case) -> None:
+    originals = [document.tree for document in load_text(find(case.example).text).documents]
+    space, *trees = objects(case)
+    assert space["metadata"]["name"] == case.namespace
+    for tree, original in zip(trees, originals, strict=True):
+        if tree["kind"] != "Deployment":
+            assert tree == original
+            continue
+        assert tree["spec"]["replicas"] == original["spec"]["replicas"]
+        pod, before = tree["spec"]["template"]["spec"], original["spec"]["template"]["spec"]
+        assert pod["resourceClaims"] == before["resourceClaims"]
+        (container,), (other,) = pod["containers"], before["containers"]
+        assert container["image"] == IMAGE
+        assert container["resources"]["claims"] == other["resources"]["claims"]
+
+
+def test_the_screen_adds_up_what_was_measured_and_draws_it_to_scale() -> None:
+    rates = ((60.0,), (20.0, 20.0, 19.0), (60.0, 60.0, 58.0), (26.0,) * 7)
+    measured = [Measured(case, replicas(*some)) for case, some in zip(CASES, rates, strict=True)]
+    lines = list(shown(Screen(io.StringIO(), None, False), measured, 15.25))
+    table = [line for line in lines if line.startswith("  ")]
+    assert [line.split()[-2:] for line in table if "█" in line] == [
+        ["60.0", "███████▉"],
+        ["59.0", "███████▊"],
+        ["178.0", "███████████████████████▌"],
+        ["182.0", "████████████████████████"],
+    ]
+    assert [line.strip() for line in table if "+" in line][1] == "60 + 60 + 58"
+    assert "Three in turns draw 1.0 times" in " ".join(lines)
+    assert "together they draw 3.0 times" in " ".join(lines)
+    assert lines[-1] == "140 pictures, drawn by 14 containers; 15.2 s in all. The lab is gone again."
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_nobody_asks_for_pictures_of_an_explanation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["demo", "4", "--pictures", str(tmp_path / "p")]) == 2
+    assert "--pictures" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""What NodeClaims are told by name on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.autoscaler.providers.karpenter import MigManager
+from allotment.cli.arguments.autoscale import MIG_CONFIG
+from allotment.cli.inputs.node_classes import mig_manager, node_classes
+from allotment.cli.output.errors import Mistake
+from allotment.fleet.catalog.export.karpenter import NodeClass
+
+GPU = NodeClass("karpenter.k8s.aws", "EC2NodeClass", "gpu")
+
+
+def test_a_class_is_for_one_provider_or_for_all() -> None:
+    own = NodeClass("a.b", "C", "d")
+    assert node_classes(["karpenter.k8s.aws/EC2NodeClass/gpu"], ["aws", "gcp"]) == {"aws": GPU, "gcp": GPU}
+    assert node_classes(["a.b/C/d", "aws=karpenter.k8s.aws/EC2NodeClass/gpu"], ["aws", "home"]) == {
+        "aws": GPU,
+        "home": own,
+    }
+    assert node_classes([], ["aws"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [("gpu", "wanted GROUP/KIND/NAME, found 'gpu'"), ("awz=a/B/c", "no machines are bought of 'awz'")],
+)
+def test_what_is_no_class(word: str, problem: str) -> None:
+    with pytest.raises(Mistake, match=problem):
+        node_classes([word], ["aws"])
+
+
+def test_layouts_go_where_the_mig_manager_reads_them() -> None:
+    assert mig_manager(MIG_CONFIG) == MigManager()
+    assert mig_manager("ns/name") == MigManager("ns", "name")
+    assert mig_manager("none") is None
+    for text in ("name", "/name", "ns/", "a/b/c"):
+        with pytest.raises(Mistake, match="--mig-config: wanted NAMESPACE/CONFIGMAP"):
+            mig_manager(text)

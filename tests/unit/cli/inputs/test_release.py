@@ -1,0 +1,83 @@
+"""Which Kubernetes: versions as clusters report them, gates as kubectl users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.cli.inputs.release import features, features_among, release
+from allotment.cli.output.errors import Mistake
+from allotment.tools.doctor.server_facts import ServerFacts, stand_in
+
+
+@pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "v1.36.2-gke.100", "1.36.0+k3s1"])
+def test_versions_of_a_release(text: str) -> None:
+    assert release(text) == "1.36"
+
+
+@pytest.mark.parametrize("text", ["1.2", "2.0", "", "latest", "1.36.", "1.360"])
+def test_other_versions_are_refused_with_the_known_ones(text: str) -> None:
+    with pytest.raises(Mistake, match=r"wanted one of 1\.34, 1\.35, 1\.36, 1\.37"):
+        release(text)
+
+
+def test_gates_are_read_from_one_or_several_options() -> None:
+    found = features("1.36", ["DRADeviceTaints=false,DRAListTypeAttributes=true", "DRADeviceTaintRules=True"])
+    assert not found.enabled("DRADeviceTaints")
+    assert found.enabled("DRAListTypeAttributes")
+    assert found.enabled("DRADeviceTaintRules")
+    assert found.enabled("DRAPartitionableDevices")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "hint"),
+    [
+        ("DRADeviceTaint=true", "no DRA gate 'DRADeviceTaint'", "did you mean DRADeviceTaints"),
+        ("DRADeviceTaints", "wanted NAME=true or NAME=false", ""),
+        ("DRADeviceTaints=maybe", "found 'DRADeviceTaints=maybe'", ""),
+    ],
+)
+def test_bad_gates_are_explained(text: str, problem: str, hint: str) -> None:
+    with pytest.raises(Mistake) as caught:
+        features("1.36", [text])
+    assert problem in str(caught.value)
+    assert hint in caught.value.hint
+
+
+SERVER = ServerFacts(
+    version="v1.35.2", served={"devicetaintrules": ("v1alpha3",)}, gates={"DRAAdminAccess": False, "NewToUs": True}
+)
+
+
+def test_a_cluster_says_its_release_and_gates_and_the_options_go_above() -> None:
+    found = features_among(None, ["DRAConsumableCapacity=true"], [SERVER])
+    assert found.kube == "1.35"
+    assert not found.enabled("DRAAdminAccess")
+    assert found.enabled("DRAConsumableCapacity")
+    assert features_among(None, ["DRAAdminAccess=true"], [SERVER]).enabled("DRAAdminAccess")
+
+
+def test_a_gate_shows_in_what_is_served_where_metrics_may_not_be_read() -> None:
+    assert features_among(None, [], [SERVER]).enabled("DRADeviceTaintRules")
+    assert not features_among(None, [], [ServerFacts(version="v1.35.2")]).enabled("DRADeviceTaintRules")
+
+
+def test_another_release_has_gates_of_its_own_but_for_those_that_show() -> None:
+    found = features_among("1.36", [], [SERVER])
+    assert found.enabled("DRAAdminAccess")
+    assert found.enabled("DRADeviceTaintRules")
+
+
+@pytest.mark.parametrize(
+    ("version", "kube", "said"),
+    [
+        ("v1.36.3", "1.36", ""),
+        ("v1.36.2-gke.100", "1.36", ""),
+        ("v1.33.4", "1.34", "the cluster is Kubernetes v1.33.4, which is answered as if it were 1.34"),
+        ("v1.99.0", "1.37", "the cluster is Kubernetes v1.99.0, which is answered as if it were 1.37"),
+        ("", "1.37", ""),
+    ],
+)
+def test_a_release_that_is_not_known_has_one_that_stands_for_it(version: str, kube: str, said: str) -> None:
+    facts = ServerFacts(version=version)
+    assert features_among(None, [], [facts]).kube == kube
+    assert stand_in(facts) == said

@@ -1,0 +1,67 @@
+"""What an account may not read is not taken for absent: no answer is better than a wrong one."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.live.explain import subject_of
+from allotment.cli.output.errors import Mistake
+from allotment.model.serialization import to_yaml
+from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
+from tests.unit.cli.conftest import Allot
+from tests.unit.tools.doctor.clinic import Cluster
+
+
+def snapshot(folder: Path, *unread: str) -> str:
+    """A cluster with a pod that waits, taken by somebody who may not read some of it."""
+    cluster = Cluster()
+    cluster.waiting("big")
+    kinds = {"nodes": "Node", "resourceslices": "ResourceSlice", "resourceclaims": "ResourceClaim", "pods": "Pod"}
+    for plural in unread:
+        cluster.remove(kinds[plural])
+    facts = {"version": "v1.36.2", "taken": "2026-06-01T12:00:00Z", "unread": dict.fromkeys(unread, "forbidden")}
+    cluster.trees.append({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "server"}, **facts})
+    file = folder / "snapshot.yaml"
+    file.write_text(to_yaml(cluster.trees))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("command", "unread"),
+    [
+        ("explain", "resourceslices"),
+        ("explain", "nodes"),
+        ("explain", "pods"),
+        ("free", "resourceslices"),
+        ("free", "resourceclaims"),
+        ("metrics", "nodes"),
+        ("metrics", "pods"),
+    ],
+)
+def test_nothing_is_said_without_what_it_takes(allot: Allot, tmp_path: Path, command: str, unread: str) -> None:
+    ran = allot(command, "--cluster", snapshot(tmp_path, unread))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"nothing can be said without {unread}, which could not be read (forbidden)" in ran.err
+    assert "allot rbac reader" in ran.err
+
+
+def test_what_an_answer_does_not_need_may_be_missing(allot: Allot, tmp_path: Path) -> None:
+    assert allot("free", "--cluster", snapshot(tmp_path, "pods")).code == 0
+    assert allot("explain", "--cluster", snapshot(tmp_path)).code in (0, 1)
+
+
+def test_doctor_counts_only_what_it_could_see(allot: Allot, tmp_path: Path) -> None:
+    ran = allot("doctor", "--cluster", snapshot(tmp_path, "nodes", "resourceslices"))
+    verdict, _, rest = ran.out.partition("\n")
+    assert verdict.endswith(" in 2 claims and 4 pods.")
+    assert "Not looked at: nodes and resourceslices (forbidden);" in " ".join(rest.split())
+
+
+@pytest.mark.parametrize(("subject", "unread"), [("pod/chat", "pods"), ("deploy/chat", "deployments")])
+def test_what_nobody_could_look_for_is_not_called_missing(subject: str, unread: str) -> None:
+    facts = ServerFacts(unread={unread: "forbidden"})
+    with pytest.raises(Mistake, match=rf"nothing can be said without {unread}, which could not be read \(forbidden\)"):
+        subject_of(Namespace(object=subject, namespace=None), [facts])

@@ -1,0 +1,314 @@
+"""The screen of `plan`: what it is asked for, exit codes, files of one's own, limits, forms of output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.cli.examples import find
+from allotment.model.loading import load_text
+from allotment.tools.plan.planning import plan_for
+from allotment.tools.plan.report import Plan, Relaxation
+from tests.unit.cli.conftest import Allot
+
+APP = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu.nvidia.com
+          selectors:
+          - cel:
+              expression: device.attributes["gpu.nvidia.com"].architecture == "Ampere"
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+      containers:
+      - name: c
+        image: registry.example/web:1
+        resources:
+          requests: {cpu: "1", memory: 1Gi}
+          claims: [{name: gpu}]
+"""
+
+OWN = """\
+provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour
+own,box,16,64,2,a10g,0.9
+own,cheap,16,64,2,a10g,-3
+own,odd,sixteen,64,1,t4,1
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> str:
+    path = tmp_path / "app.yaml"
+    path.write_text(APP)
+    return str(path)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "own.csv"
+    path.write_text(OWN)
+    return str(path)
+
+
+def test_everything_that_is_asked_for_is_served(allot: Allot, app: str) -> None:
+    ran = allot("plan", app, "--catalog", "aws")
+    assert ran.code == 0
+    assert ran.out.startswith("2 machines, 2.012 USD/h (proven the cheapest)\n2 pods on new machines.\n")
+    assert "web-0" in ran.out
+    assert "Tesla T4 is Turing, Ampere asked" in ran.out
+    assert "Turing allowed too: 2.012 → 1.052 USD/h" in ran.out
+
+
+def test_the_article_example_is_planned_for(allot: Allot) -> None:
+    ran = allot("plan", str(find("1").path), "-o", "json")
+    data = json.loads(ran.out)
+    assert (ran.code, data["total"], [one["instance"] for one in data["machines"]]) == (0, "1.006", ["aws/g5.xlarge"])
+
+
+def test_files_may_be_named_as_kubectl_does(allot: Allot, app: str) -> None:
+    assert allot("plan", "-f", app, "-o", "json").out == allot("plan", app, "-o", "json").out
+
+
+def test_rows_that_cannot_be_read_are_named_and_the_rest_is_planned(allot: Allot, app: str, own: str) -> None:
+    ran = allot("plan", app, "--catalog", own)
+    assert ran.code == 1
+    assert ran.out.startswith("1 machine, 0.90 USD/h")
+    assert "own.csv:3" in ran.err
+    assert "own.csv:4" in ran.err
+    data = json.loads(allot("plan", app, "--catalog", own, "-o", "json").out)
+    assert [one["line"] for one in data["catalogProblems"]] == [3, 4]
+
+
+def test_what_no_type_serves_is_named_and_the_rest_is_planned(allot: Allot, app: str, tmp_path: Path) -> None:
+    never = tmp_path / "never.yaml"
+    never.write_text(APP.replace("name: one", "name: two").replace("One: one", "two").replace(
+        'architecture == "Ampere"', 'architecture == "Nonesuch"').replace("name: web", "name: odd")
+        .replace("resourceClaimTemplateName: one", "resourceClaimTemplateName: two"))  # fmt: skip
+    ran = allot("plan", app, str(never), "--catalog", "aws")
+    assert ran.code == 1
+    assert ran.out.startswith("2 machines")
+    assert "Not served:" in ran.out
+    assert "default/odd-0..1 (Deployment default/odd)" in ran.out
+
+
+def test_nodes_that_are_there_are_used_first(allot: Allot, app: str) -> None:
+    ran = allot("plan", app, "--fleet", "a10g:2")
+    assert ran.code == 0
+    assert ran.out.startswith("No machine is needed\n2 pods on nodes that are there.\n")
+    assert "cpu and memory are taken as enough" in ran.out
+
+
+def test_a_claim_alone_is_planned_for(allot: Allot, tmp_path: Path) -> None:
+    path = tmp_path / "claim.yaml"
+    path.write_text(
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: mine}\n"
+        "spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu.nvidia.com}}]}}\n"
+    )
+    ran = allot("plan", str(path), "-o", "json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["machines"][0]["seats"][0]["pod"]["name"] == "any-pod-with-mine"
+
+
+def test_only_one_of_several_is_planned_for(allot: Allot, app: str) -> None:
+    both = [str(find(number).path) for number in ("1", "5")]
+    data = json.loads(allot("plan", *both, "--only", "job/finetune", "-o", "json").out)
+    assert [seat["owner"] for one in data["machines"] for seat in one["seats"]] == ["Job default/finetune"]
+    ran = allot("plan", app, "--only", "wbe")
+    assert ran.code == 2
+    assert "did you mean web?" in ran.err
+
+
+def test_waiting_pods_of_the_cluster_are_named_if_files_are_planned_for(allot: Allot, app: str, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.yaml"
+    snapshot.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: default}\n"
+        "spec: {containers: [{name: c, image: i}]}\nstatus: {phase: Pending}\n"
+    )
+    ran = allot("plan", app, "--cluster", str(snapshot), "--catalog", "aws")
+    assert "note: 1 pod that waits in the cluster is not planned for" in ran.out
+    ran = allot("plan", "--cluster", str(snapshot), "-o", "json")
+    assert [seat["pod"]["name"] for seat in json.loads(ran.out)["machines"][0]["seats"]] == ["other"]
+
+
+def test_a_pod_that_was_promised_a_node_keeps_it(allot: Allot, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.yaml"
+    pods = "".join(
+        f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default}}\n"
+        "spec: {resourceClaims: [{name: gpu, resourceClaimTemplateName: one}], containers: [{name: c, image: i}]}\n"
+        f"status: {{phase: Pending{promise}}}\n"
+        for name, promise in (("first", ""), ("second", ", nominatedNodeName: a10g-1"))
+    )
+    machines = allot("fleet", "slices", "a10g", "--all").out
+    snapshot.write_text(f"{machines}---\n{APP.partition('---')[0]}{pods}")
+    data = json.loads(allot("plan", "--cluster", str(snapshot), "-o", "json", "--seconds", "0").out)
+    assert [(seat["pod"]["name"], seat["node"]) for seat in data["existing"]] == [("second", "a10g-1")]
+    assert [seat["pod"]["name"] for one in data["machines"] for seat in one["seats"]] == ["first"]
+
+
+def test_pods_that_wait_in_a_cluster_are_meant_by_the_workload_that_made_them(allot: Allot, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.yaml"
+    owned = "{{apiVersion: apps/v1, kind: ReplicaSet, name: {name}, uid: u, controller: true}}"
+    snapshot.write_text(
+        "".join(
+            f"---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}-x\n  namespace: default\n"
+            f"  ownerReferences: [{owned.format(name=name)}]\n"
+            "spec: {containers: [{name: c, image: i}]}\nstatus: {phase: Pending}\n"
+            for name in ("chat-5d8f", "web-77aa")
+        )
+    )
+
+    def pods(only: str) -> list[str]:
+        ran = allot("plan", "--cluster", str(snapshot), "--only", only, "-o", "json", "--seconds", "0")
+        return [seat["pod"]["name"] for one in json.loads(ran.out)["machines"] for seat in one["seats"]]
+
+    for only in ("deployment/chat", "deploy/chat", "chat", "replicaset/chat-5d8f", "pod/chat-5d8f-x"):
+        assert pods(only) == ["chat-5d8f-x"]
+    assert "did you mean chat" in allot("plan", "--cluster", str(snapshot), "--only", "deployment/cht").err
+
+
+def test_limits_bound_what_is_bought(allot: Allot, app: str) -> None:
+    def types(*words: str) -> list[str]:
+        return [one["instance"] for one in json.loads(allot("plan", app, "-o", "json", *words).out)["machines"]]
+
+    assert types("--catalog", "gcp") == ["gcp/a2-highgpu-1g"] * 2
+    assert types("--without", "aws/g5.xlarge", "--catalog", "aws") == ["aws/g5.2xlarge"] * 2
+    assert types("--types", "aws/p4d.*") == ["aws/p4d.24xlarge"]
+    ran = allot("plan", app, "--machines", "1", "--types", "aws/g5.xlarge")
+    assert ran.code == 1
+    assert "1 machine, 1.006 USD/h" in ran.out
+    ran = allot("plan", app, "--budget", "1.5", "--types", "aws/g5.xlarge")
+    assert (ran.code, ran.out.startswith("1 machine")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (["--catalog", "awz"], "--catalog: no provider 'awz'", "did you mean aws?"),
+        (["--types", "g5.xlarge"], "--types: no type of the catalogue is 'g5.xlarge'", "aws/g5.xlarge"),
+        (["--zones", "us-east-1z"], "--zones: no type of the catalogue is in 'us-east-1z'", "did you mean"),
+        (["--most", "aws/p5*"], "--most: wanted TYPE=N, found 'aws/p5*'", "aws/p5*=2"),
+        (["--budget", "cheap"], "--budget: wanted a number from 0 on, found 'cheap'", "for example 30"),
+        (["--spot-at-most", "50%"], "--spot-at-most: wanted together with --capacity cheapest", "allows both"),
+        (["--capacity", "cheapest", "--spot-at-most", "150%"], "wanted at most 100%, found '150%'", "50%"),
+        (["--modes", "static"], "--modes: unknown mode 'static'", "did you mean static-mig?"),
+        (["--machines", "-1"], "--machines: wanted a number from 0 on, found -1", ""),
+        (["--seconds", "-1"], "--seconds: wanted a number from 0 on, found -1", ""),
+        (["--budget", "-2"], "--budget: wanted a number from 0 on, found '-2'", "for example 30"),
+        (["--why", "g5.xlrage"], "--why: no type of the catalogue is 'g5.xlrage'", "did you mean aws/g5.xlarge"),
+        (["--picture", "/no/such/plan.svg"], "--picture /no/such/plan.svg: there is no folder /no/such", ""),
+        (["--picture", "plan.gif"], "--picture: wanted a name that ends in .svg or .png", "plan.svg"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_named(
+    allot: Allot, app: str, words: list[str], error: str, hint: str
+) -> None:
+    ran = allot("plan", app, *words)
+    assert ran.code == 2
+    assert error in ran.err
+    assert hint in ran.err
+    assert not ran.out
+
+
+def test_all_types_are_told_on_demand(allot: Allot, app: str) -> None:
+    text = allot("plan", app, "--why", "lambda/*", "--seconds", "0").out
+    assert "lambda/gpu_1x_a6000" in text
+    assert "serves 1" in text
+    assert "aws/g6.xlarge" not in text.partition("VERDICT")[2].partition("What one")[0]
+
+
+def test_the_machines_can_be_had_as_nodes(allot: Allot, app: str) -> None:
+    loaded = load_text(allot("plan", app, "--catalog", "aws", "-o", "machines").out, "nodes.yaml")
+    assert [one.tree["kind"] for one in loaded.documents] == ["Node", "Node"]
+    assert loaded.documents[0].tree["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "g5.xlarge"
+    loaded = load_text(allot("plan", app, "--catalog", "aws", "-o", "nodeclaims").out, "claims.yaml")
+    assert {one.tree["kind"] for one in loaded.documents} == {"NodeClaim"}
+
+
+def test_the_same_question_has_the_same_answer(allot: Allot, app: str) -> None:
+    first, second = (allot("plan", app, "-o", "json").out for _ in range(2))
+    assert first == second
+    assert allot("plan", app, "-o", "yaml").out.startswith("verdict:")
+
+
+def test_a_picture_is_drawn(allot: Allot, app: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    ran = allot("plan", app, "--catalog", "aws", "--picture", str(path))
+    assert ran.code == 0
+    assert "aws/g5.xlarge" in path.read_text()
+    assert f"Drew {path}." in ran.err
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(
+    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'highspy'", name="highspy")
+
+    monkeypatch.setattr("allotment.cli.plan.command.plan_for", missing)
+    ran = allot("plan", app)
+    assert ran.code == 2
+    assert "planning needs highspy, which is not installed" in ran.err
+    assert "pip install 'allotment[plan]'" in ran.err
+
+
+def test_help_is_about_it(allot: Allot) -> None:
+    text = allot("plan", "--help").out
+    assert all(word in text for word in ("--catalog", "--why", "--picture", "--compare"))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_rules_of_others_are_compared_and_never_cheaper_than_the_bound(allot: Allot, app: str) -> None:
+    data = json.loads(allot("plan", app, "--compare", "-o", "json", "--seconds", "0").out)
+    assert [one["rules"] for one in data["compared"]] == ["Karpenter", "cluster-autoscaler (least-waste)"]
+    assert all(float(one["total"]) >= float(data["bound"]) for one in data["compared"])
+    text = allot("plan", app, "--compare", "--seconds", "0").out
+    assert "By the rules of others, on the same catalogue:\n  Karpenter: " in text
+    assert "cluster-autoscaler (least-waste): 2 machines, 2.012 USD/h (as much)" in text
+
+
+def test_ctrl_c_takes_the_plan_and_leaves_out_what_concessions_would_save(
+    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, keep_going: Callable[[], bool], **__: object) -> tuple[Relaxation, ...]:
+        assert keep_going()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not keep_going()
+        return ()
+
+    monkeypatch.setattr("allotment.cli.plan.command.relaxations", interrupted)
+    ran = allot("plan", app)
+    assert ran.code == 0
+    assert ran.out.startswith("2 machines")
+
+
+def test_after_ctrl_c_nobody_waits_for_concessions(allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Plan:
+        os.kill(os.getpid(), signal.SIGINT)
+        return plan_for(*arguments, **options)
+
+    monkeypatch.setattr("allotment.cli.plan.command.plan_for", interrupted)
+    ran = allot("plan", app)
+    assert ran.code == 0
+    assert "What one concession would save" not in ran.out

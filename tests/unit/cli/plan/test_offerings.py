@@ -1,0 +1,33 @@
+"""What ``--catalog`` means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from allotment.cli.output.errors import Mistake
+from allotment.cli.plan.offerings import offered
+
+HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour"
+
+
+def test_providers_and_files_in_one_word_or_in_several(tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text(f"{HEAD}\nhome,box,8,64,1,l4,1\n")
+
+    together = offered([f"aws,{own}"])
+
+    assert together.providers == ("aws", "home")
+    assert together == offered(["aws", str(own)])
+    assert offered([str(own)]).providers == ()
+    assert "home/box" in [one.key for one in together.catalog.types]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("asw", "did you mean aws?"), ("aws,zz", "a file of your own ends in .csv")]
+)
+def test_a_provider_that_nobody_knows(word: str, hint: str) -> None:
+    with pytest.raises(Mistake, match="--catalog: no provider") as refused:
+        offered([word])
+    assert hint in refused.value.hint

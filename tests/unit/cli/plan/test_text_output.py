@@ -1,0 +1,168 @@
+"""The words of a plan: the answer first, machines with their pods, reasons, and nothing wider than the screen."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+
+from allotment.cli.output.console import Screen
+from allotment.cli.plan.json_output import data_of
+from allotment.cli.plan.text_output import Manner, free_of, tell
+from allotment.tools.explain.report import GivenClaim, GivenDevice
+from allotment.tools.plan.reasons.machine_groups import alike
+from allotment.tools.plan.report import Choice, Plan, TypeVerdict
+from tests.unit.tools.plan.made import machine, many, mixed, plan_of, seat
+
+
+def told(plan: Plan, width: int | None = 80, wide: bool = False, why: str | None = None, colour: bool = False) -> str:
+    out = io.StringIO()
+    tell(Screen(out, width, colour), plan, Manner(wide, why))
+    return out.getvalue()
+
+
+def test_the_first_line_answers() -> None:
+    assert told(mixed()).splitlines()[0] == "3 machines, 26.637 USD/h (at least 26.237: gap 1.5 %)"
+    proven = plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1")
+    assert told(proven).splitlines()[0] == "1 machine, 1.006 USD/h (proven the cheapest)"
+    assert told(Plan()).splitlines() == ["Nothing waits for a node or a device: no machine is needed."]
+    assert told(Plan(existing=mixed().existing)).splitlines()[0] == "No machine is needed"
+    assert told(Plan(unserved=mixed().unserved)).splitlines()[0] == "No machine serves them"
+
+
+def test_machines_stand_with_their_pods_and_devices() -> None:
+    lines = told(mixed(), None).splitlines()
+    assert "p4d-1   aws/p4d.24xlarge    us-east-1a      on-demand   21.958   8xa100-40gb   2 GPUs" in lines
+    assert "  train-0  gpu-0, gpu-1, gpu-2" in lines
+    assert "  notebook-0..4  gpu-0-mig-1g5gb-19-0 … gpu-0-mig-1g5gb-19-4" in lines
+    assert "  api-0  gpu-0 (9Gi each)" in lines
+    assert any("MIG 7 × 1g.5gb" in line for line in lines)
+
+
+def test_what_is_free_is_told() -> None:
+    free = {sort.first.node: free_of(sort.inside) for sort in alike(mixed().machines)}
+    assert free == {"a2-1": "2 × 1g.5gb", "p4d-1": "2 GPUs", "g5-1": "20% of a GPU"}
+
+
+def test_machines_that_are_alike_are_one_line() -> None:
+    lines = told(many(12, 3)).splitlines()
+    rows = [line for line in lines if "aws/type-" in line]
+    assert len(rows) == 3
+    assert "4 × 3" in rows[0]
+    assert any(line.endswith("on each") for line in lines)
+
+
+def test_pods_that_are_not_served_are_named_with_the_reason_and_what_comes_nearest() -> None:
+    text = told(mixed())
+    assert "default/huge-0 (Job default/huge): no type has 16 H200 [never]" in text
+    assert "nearest: aws/p5en.48xlarge" in text
+
+
+def test_the_winner_and_the_nearest_misses_are_told() -> None:
+    text = told(mixed())
+    assert "aws/p4d.24xlarge, 21.958 USD/h for 2; 1 other type" in text
+    assert "aws/g5.12xlarge      5.672     4 GPUs, 6 asked" in text
+    assert "L4 is Ada Lovelace, Ampere asked (borderline)" in text
+    assert "aws/p5e.48xlarge     unknown   its price is not known" in text
+
+
+def test_every_type_is_told_if_asked_and_by_pattern() -> None:
+    text = told(mixed(), why="*")
+    assert [name in text for name in ("p4de.24xlarge", "g5.12xlarge", "p5e.48xlarge")] == [True] * 3
+    assert "serves 2" in text
+    only = told(mixed(), why="*g5*")
+    assert "g5.12xlarge" in only
+    assert "p5e.48xlarge" not in only
+    assert "no type of the catalogue is 'aws/nope'" in told(mixed(), why="aws/nope")
+
+
+def test_pods_on_nodes_that_are_there_need_no_reason_for_types() -> None:
+    plan = mixed()
+    housed = replace(plan, existing=tuple(seat(f"train-{n}", "node-7") for n in range(2)))
+    assert "Why no other types" not in told(housed)
+
+
+def test_a_concession_is_told_with_both_totals_and_its_place() -> None:
+    lines = told(mixed()).splitlines()
+    assert "  Turing allowed too: 26.637 → 14.637 USD/h" in lines
+    assert "    ResourceClaimTemplate default/train: spec.spec.devices.requests[0]" in lines
+
+
+@pytest.mark.parametrize("plan", [mixed(), many(40, 17)], ids=["mixed", "many"])
+def test_nothing_is_wider_than_the_screen(plan: Plan) -> None:
+    assert max(map(len, told(plan, 80).splitlines())) <= 80
+
+
+def test_what_has_no_room_in_the_table_stands_below() -> None:
+    assert "us-central1-a, MIG 7 × 1g.5gb" in told(mixed(), 80)
+    assert "ZONE" not in told(mixed(), 80)
+    assert "ZONE" in told(mixed(), None)
+
+
+def test_wide_adds_cpu_and_memory() -> None:
+    assert "CPU" not in told(mixed(), None)
+    (row,) = [line for line in told(mixed(), None, wide=True).splitlines() if line.startswith("p4d-1")]
+    assert row.split()[-2:] == ["4/95", "16/32Gi"]
+
+
+def test_colours_are_only_where_the_screen_has_them() -> None:
+    assert "\x1b[" not in told(mixed())
+    assert "\x1b[31m3 machines" in told(mixed(), colour=True)
+
+
+def test_a_share_is_told_by_its_name_unless_it_is_memory() -> None:
+    def devices(share: dict[str, str]) -> str:
+        given = GivenDevice(request="r", driver="d", pool="n", device="gpu-0", share=share)
+        one = replace(seat("a", "n"), claims=(GivenClaim(name="default/c", devices=(given,)),))
+        return told(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", one)], "1")).splitlines()[5]
+
+    assert devices({"memory": "9Gi"}) == "  a  gpu-0 (9Gi each)"
+    assert devices({"memory": "0", "shares": "1"}) == "  a  gpu-0 (shares 1 each)"
+    assert devices({"memory": "0"}) == "  a  gpu-0"
+
+
+def test_what_no_column_has_room_for_stands_below() -> None:
+    long = "no device satisfies device.attributes['gpu.nvidia.com'].productName.matches('.*t4.*')"
+    choice = Choice(
+        pods=(mixed().unserved[0].pod,),
+        owner="Job default/x",
+        verdicts=(TypeVerdict(instance="aws/x", code="devices", text=long),),
+    )
+    lines = told(Plan(unserved=mixed().unserved, choices=(choice,))).splitlines()
+    assert "    aws/x   unknown" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_to_what_nobody_can_know_no_type_is_nearest() -> None:
+    (one,) = mixed().unserved
+    assert "nearest:" not in told(Plan(unserved=(replace(one, code="run-time-only"),)))
+
+
+def test_a_bound_that_is_not_known_is_null() -> None:
+    data = data_of(replace(mixed(), bound=Decimal(0)))
+    assert (data["bound"], data["gap"]) == (None, None)
+
+
+def test_empty_fields_are_there_too() -> None:
+    data = data_of(plan_of([machine("n", "aws/g5.xlarge", "a10g", "1.006", seat("a", "n", "gpu-0"))], "1"))
+    (one,) = data["machines"]
+    assert (one["taints"], one["layout"]) == ([], [])
+    assert one["seats"][0]["claims"][0]["devices"][0]["share"] == {}
+    assert one["seats"][0]["pod"] == {"namespace": "default", "name": "a"}
+
+
+def test_json_has_every_field_always() -> None:
+    keys = [
+        "verdict", "total", "bound", "gap", "machines", "existing", "unserved", "choices", "relaxations", "notes",
+        "catalogProblems",
+    ]  # fmt: skip
+    assert list(data_of(Plan())) == keys
+    data = data_of(mixed())
+    assert list(data) == keys
+    assert data["total"] == "26.637027"
+    assert data["choices"][0]["verdicts"][0]["serves"] is True
+    assert data["choices"][0]["verdicts"][-1]["perHour"] is None
+    assert json.dumps(data)

@@ -1,0 +1,46 @@
+"""Runs in processes: what becomes of those that end before their run is made."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing import active_children
+
+import pytest
+
+from allotment.cli.replay.workers import Broken, Job, Lost, made
+from allotment.tools.replay.experiment import Question
+from allotment.tools.replay.report import Mark
+from allotment.tools.replay.sample import sample
+
+JOBS = [Job("fgd", 1), Job("fgd", 2), Job("fgd", 3)]
+
+
+def question() -> Question:
+    return Question(*sample())
+
+
+def ignore(_job: Job, _mark: Mark) -> None:
+    return
+
+
+def test_every_run_is_made_once() -> None:
+    assert sorted(done.job for done in made(question(), JOBS, 2, ignore)) == JOBS
+
+
+def test_a_process_that_is_killed_is_told_and_the_others_are_ended() -> None:
+    def kill(_job: Job, _mark: Mark) -> None:
+        for child in active_children():
+            if child.pid is not None:
+                os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(Lost, match="it was killed, or memory ran out"):
+        list(made(question(), JOBS, 2, kill))
+    assert not active_children()
+
+
+def test_a_process_that_fails_is_a_defect_and_no_mistake(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Broken):
+        list(made(question(), [Job("no-such-policy", 1), Job("fgd", 1)], 2, ignore))
+    assert "LookupError: no-such-policy" in capfd.readouterr().err
+    assert not active_children()
