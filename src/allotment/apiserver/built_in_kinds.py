@@ -249,7 +249,8 @@ _RULES: Final[Mapping[str, Rules]] = {
     "pods": pods.RULES, **autoscalers.RULES, **namespace_limits.RULES, **cluster.RULES, **config_maps_and_secrets.RULES,
     **cron_jobs.RULES, **endpoints.RULES, **events.RULES, **ingresses.RULES, **jobs.RULES, **network_policies.RULES,
     **pod_groups.RULES,
-    **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES, **volume_claims.RULES, **workloads.RULES,
+    **rbac_validation.RULES, **certificate_approval.RULES, **services.RULES, **storage.RULES,
+    **volume_claims.RULES, **workloads.RULES,
 }  # fmt: skip
 #: Kinds that a PUT may create, and those that an update must name the revision of.
 _CREATED_BY_UPDATE: Final = frozenset(

@@ -25,8 +25,8 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
 class Comparison:
     """``path operator literal``: what a conjunct wants of one value of the device.
 
-    ``path`` is a path of :data:`~allotment.cel.device_references.Read` down to a value, ("capacity", domain, id) say. ``literal``
-    is a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
+    ``path`` is a path of :data:`~allotment.cel.device_references.Read` down to a value, ("capacity", domain, id) say.
+    ``literal`` is a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
     """
 
     path: Read

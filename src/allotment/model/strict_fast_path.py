@@ -1,8 +1,8 @@
 """Whether a tree fits its type as it is, said fast: nearly every object that a server is given does.
 
-:mod:`allotment.model.strict_decoding` finds every fault with its place and mends what can be mended, and for that keeps track of
-where it is. This only answers yes or no, by plans that are compiled as fields are first met; where it says yes, strict
-decoding would have given the very same tree and no fault.
+:mod:`allotment.model.strict_decoding` finds every fault with its place and mends what can be mended, and for that
+keeps track of where it is. This only answers yes or no, by plans that are compiled as fields are first met; where it
+says yes, strict decoding would have given the very same tree and no fault.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The agent: one process's part in the life of all nodes that it serves.
 
-It follows pods, nodes and claims, has a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and keeps what
-belongs to a node rather than to a pod: prepared claims, health, the lease, the slices of drivers that are gone. Only
-callbacks and one task per pod: a node without pods costs nothing but its sign of life.
+It follows pods, nodes and claims, has a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and
+keeps what belongs to a node rather than to a pod: prepared claims, health, the lease, the slices of drivers that are
+gone. Only callbacks and one task per pod: a node without pods costs nothing but its sign of life.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which drivers serve the claims of which node.
 
-A driver is a :class:`~allotment.kubelet_plugin.messages.Plugin`: a call away in this process (the lab's own fleet), or a
-process of its own that registered through a node's plugins folder, as with a real kubelet. Slices that a user wrote by
-hand for a simulated node belong to no driver at all; their devices are handed out all the same
+A driver is a :class:`~allotment.kubelet_plugin.messages.Plugin`: a call away in this process (the lab's own fleet),
+or a process of its own that registered through a node's plugins folder, as with a real kubelet. Slices that a user
+wrote by hand for a simulated node belong to no driver at all; their devices are handed out all the same
 (:class:`Permissive`), or nobody could try a manifest before there is a driver.
 """
 

@@ -15,7 +15,7 @@ from allotment.fleet.hardware import hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.mig_names import KINDS, profile_name
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Gpu, Made, domain_devices, gpus_of, published_devices
+from allotment.fleet.nvidia import Gpu, Made, domain_devices, gpus_of, offering
 from allotment.fleet.profiles import MIB, accelerators, servers
 from allotment.fleet.slices import slices_of
 from allotment.fleet.splitting import split
@@ -41,7 +41,7 @@ NVIDIA = [name for name in (*servers(), *accelerators()) if hardware(name).accel
 
 def test_ampere_with_mig_off_offers_the_whole_gpu_and_no_counters() -> None:
     off, on = gpus("a100-40gb", 2)
-    groups, counters = published_devices((off, on._replace(mig_enabled=True)), DynamicMig())
+    groups, counters = offering((off, on._replace(mig_enabled=True)), DynamicMig())
     assert [len(group) for group in groups] == [1, 25]
     assert groups[0][0].name == "gpu-0"
     assert not groups[0][0].consumes_counters
@@ -51,8 +51,8 @@ def test_ampere_with_mig_off_offers_the_whole_gpu_and_no_counters() -> None:
 
 def test_hopper_offers_whole_and_pieces_whether_mig_is_on_or_off() -> None:
     (off,) = gpus("h100")
-    assert published_devices((off,), DynamicMig()) == published_devices((off._replace(mig_enabled=True),), DynamicMig())
-    ((whole, *pieces),), _ = published_devices((off,), DynamicMig())
+    assert offering((off,), DynamicMig()) == offering((off._replace(mig_enabled=True),), DynamicMig())
+    ((whole, *pieces),), _ = offering((off,), DynamicMig())
     assert (whole.name, len(pieces)) == ("gpu-0", 25)
 
 
@@ -60,7 +60,7 @@ def test_gpus_without_mig_stand_whole_beside_others_that_are_cut() -> None:
     (t4,) = gpus("t4")
     (h100,) = gpus("h100")
     machine = (h100, t4._replace(pci="0000:00:05.0", minor=1))
-    groups, counters = published_devices(machine, DynamicMig())
+    groups, counters = offering(machine, DynamicMig())
     assert names(groups)[1] == ["gpu-1"]
     assert len(counters) == 1
 
@@ -70,7 +70,7 @@ def test_a_gpu_in_mig_mode_is_nothing_but_the_pieces_that_exist() -> None:
     on = on._replace(mig_enabled=True)
     made = {on.pci: [Made(9, 4, "MIG-b"), Made(19, 0, "MIG-a"), Made(99, 0, "MIG-of-a-profile-nobody-knows")]}
     for mode in (Full(), StaticMig(((), ()))):
-        ((whole, *pieces),), counters = published_devices((off, on), mode, made)
+        ((whole, *pieces),), counters = offering((off, on), mode, made)
         assert [whole.name, *(piece.name for piece in pieces)] == [
             "gpu-0",
             "gpu-1-mig-3g20gb-9-4",
@@ -81,38 +81,38 @@ def test_a_gpu_in_mig_mode_is_nothing_but_the_pieces_that_exist() -> None:
             f"memorySlice{n}" for n in (4, 5, 6, 7)
         ]
         assert not counters
-    assert published_devices((on,), Full(), {}).groups == ((),)
+    assert offering((on,), Full(), {}).groups == ((),)
 
 
 def test_a_gpu_taken_out_takes_its_devices_and_its_counters_with_it() -> None:
     all_of_them = gpus("hgx-h100-generic", 3)
     left = tuple(gpu for gpu in all_of_them if gpu.minor != 1)
-    before, after = published_devices(all_of_them, DynamicMig()), published_devices(left, DynamicMig())
+    before, after = offering(all_of_them, DynamicMig()), offering(left, DynamicMig())
     assert after.groups == (before.groups[0], before.groups[2])
     assert after.counters == (before.counters[0], before.counters[2])
 
 
 def test_where_gpus_are_cut_they_stand_by_address_elsewhere_as_found() -> None:
     found = tuple(reversed(gpus("h100", 3)))
-    assert names(published_devices(found, Full()).groups) == [["gpu-2", "gpu-1", "gpu-0"]]
-    assert [group[0] for group in names(published_devices(found, DynamicMig()).groups)] == ["gpu-0", "gpu-1", "gpu-2"]
-    assert names(published_devices(found, Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1", "gpu-vfio-2"]]
+    assert names(offering(found, Full()).groups) == [["gpu-2", "gpu-1", "gpu-0"]]
+    assert [group[0] for group in names(offering(found, DynamicMig()).groups)] == ["gpu-0", "gpu-1", "gpu-2"]
+    assert names(offering(found, Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1", "gpu-vfio-2"]]
 
 
 def test_a_gpu_that_virtual_machines_have_is_offered_to_nobody_else() -> None:
     bound, free = gpus("h100", 2)
     bound = bound._replace(vfio_bound=True)
     for mode in (Full(), DynamicMig(), Shared(), ConsumableShares(2)):
-        groups, _ = published_devices((bound, free), mode)
+        groups, _ = offering((bound, free), mode)
         assert {
             device.attributes["resource.kubernetes.io/pciBusID"].string for group in groups for device in group
         } == {free.pci}
-    assert names(published_devices((bound, free), Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1"]]
+    assert names(offering((bound, free), Vfio()).groups) == [["gpu-vfio-0", "gpu-vfio-1"]]
 
 
 def test_no_gpus_are_no_devices() -> None:
     for mode in (Full(), DynamicMig(), StaticMig(()), Vfio(), Shared(), ConsumableShares("memory")):
-        groups, counters = published_devices((), mode)
+        groups, counters = offering((), mode)
         assert not any(groups)
         assert not counters
 
@@ -123,7 +123,7 @@ def test_no_gpus_are_no_devices() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     (gpu,) = gpus("h100")
     bare = gpu._replace(numa=None, pcie_root=None, memory_bytes=None, driver_version="", brand="", pci="00000000:1:0.0")
-    (((device,),), _) = published_devices((bare,), Full())
+    (((device,),), _) = offering((bare,), Full())
     assert sorted(device.attributes) == [
         "architecture", "cudaComputeCapability", "cudaDriverVersion", "productName", "type", "uuid",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_what_is_known_beyond_the_profile_is_published() -> None:
     told = gpu._replace(
         addressing_mode="HMM", product="x" * 100, driver_version="580.105.08", cuda_driver_version="13.0"
     )
-    (((device,),), _) = published_devices((told,), Full())
+    (((device,),), _) = offering((told,), Full())
     assert device.attributes["addressingMode"].string == "HMM"
     assert len(device.attributes["productName"].string or "") == 64
     assert device.attributes["driverVersion"].version == "580.105.8"
@@ -154,7 +154,7 @@ def test_no_answer_of_a_driver_makes_a_slice_that_the_api_refuses(words: str, nu
         uuid=words, driver_version=number, cuda_driver_version=number, compute_capability=number, pci=pci,
     )  # fmt: skip
     for mode in (Full(), DynamicMig(), Vfio(), Shared()):
-        groups, counters = published_devices((odd._replace(mig_enabled=True),), mode)
+        groups, counters = offering((odd._replace(mig_enabled=True),), mode)
         for part in split(groups, counters, together=False):
             spec = ResourceSliceSpec(
                 driver="gpu.nvidia.com", node_name="n", pool=ResourcePool("n", 1, 1), devices=part.devices or None,
@@ -166,7 +166,7 @@ def test_no_answer_of_a_driver_makes_a_slice_that_the_api_refuses(words: str, nu
 
 def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
     first, second = gpus("dgx-a100-40gb", 2)
-    ((device, other),), counters = published_devices((first._replace(iommu_fd=True), second), Vfio())
+    ((device, other),), counters = offering((first._replace(iommu_fd=True), second), Vfio())
     told = {
         name: next(value for value in msgspec.to_builtins(attribute).values())
         for name, attribute in device.attributes.items()
@@ -192,7 +192,7 @@ def test_a_vfio_device_has_an_identity_that_needs_no_nvml() -> None:
 
 def test_a_shared_gpu_gives_out_memory_by_the_mebibyte_and_all_of_it_to_who_asks_nothing() -> None:
     (gpu,) = gpus("h100")
-    (((device,),), _) = published_devices((gpu,), Shared())
+    (((device,),), _) = offering((gpu,), Shared())
     memory = device.capacity["memory"]
     assert device.allow_multiple_allocations
     assert (device.attributes["type"].string, device.attributes["sharing"].string) == ("gpu", "MPS")
@@ -206,7 +206,7 @@ def test_a_shared_gpu_gives_out_memory_by_the_mebibyte_and_all_of_it_to_who_asks
 
 def test_memory_that_cannot_be_limited_is_not_shared() -> None:
     (gpu,) = gpus("h100")
-    (((device,),), _) = published_devices((gpu._replace(memory_bytes=None),), Shared())
+    (((device,),), _) = offering((gpu._replace(memory_bytes=None),), Shared())
     assert device.allow_multiple_allocations is None
 
 
@@ -218,7 +218,7 @@ def test_counted_shares_are_of_memory_or_of_a_number(shares: str, memory: str, c
     mode = parse_mode(f"consumable-shares={shares}", machine)
     assert isinstance(mode, ConsumableShares)
     odd = gpus("h100")[0]._replace(memory_bytes=81559 * MIB + 5)
-    (((device,),), _) = published_devices((odd,), mode)
+    (((device,),), _) = offering((odd,), mode)
     policy = device.capacity["memory"].request_policy
     assert policy is not None
     assert str(policy.default) == memory

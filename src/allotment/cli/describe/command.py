@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from allotment.cli.describe.command import claims, slices
+from allotment.cli.describe import claims, slices
 from allotment.cli.describe.events import add_events, events_of
 from allotment.cli.describe.generic import generic
 from allotment.cli.describe.nodes import node

@@ -1,7 +1,7 @@
 """What validation needs to know beyond the object: the gates that are on, and who compiles CEL.
 
-The CEL compiler stands on a higher floor than the model, so it comes in as an argument; ``allotment.cel.validation_context``
-provides it.
+The CEL compiler stands on a higher floor than the model, so it comes in as an argument;
+``allotment.cel.validation_context`` provides it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from allotment.cli.check.command import command
+from allotment.cli.check import command
 from allotment.cli.output import console
 from tests.unit.cli.check.conftest import Write
 from tests.unit.cli.conftest import Allot

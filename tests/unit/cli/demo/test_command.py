@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from allotment.cli.demo import live, offline
 from allotment.cli.demo.apply import tool, words_of
-from allotment.cli.demo.command import live, offline
 from allotment.cli.examples import Example, examples
 from tests.unit.cli.conftest import Allot, Ran
 

@@ -2,7 +2,8 @@
 
 ``OVERLOADS`` are called only with arguments of their declared types (the planner guards them) except for those in
 ``UNGUARDED``; ``SINGLETONS`` are keyed by function name, take anything and complain themselves. Both raise
-:class:`~allotment.cel.evaluation.values.Failure`. What a call costs is the business of :mod:`allotment.cel.evaluation.cost`.
+:class:`~allotment.cel.evaluation.values.Failure`. What a call costs is the business of
+:mod:`allotment.cel.evaluation.cost`.
 """
 
 from __future__ import annotations

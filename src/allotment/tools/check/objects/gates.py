@@ -1,7 +1,7 @@
 """Which feature gates of Kubernetes a document needs, field by field, and which of them are off.
 
-The same facts as `allotment.model.validation.disabled_fields`, seen from the document: there, what is dropped from an object's
-value; here, where it was written, and what comes of it.
+The same facts as `allotment.model.validation.disabled_fields`, seen from the document: there, what is dropped from an
+object's value; here, where it was written, and what comes of it.
 """
 
 from __future__ import annotations

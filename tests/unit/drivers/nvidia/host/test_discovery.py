@@ -10,7 +10,7 @@ import pytest
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware
 from allotment.fleet.hardware import hardware as hardware_of
 from allotment.fleet.modes import DynamicMig, Full, Mode, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
-from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, made_of, offering_of, published_devices
+from allotment.fleet.nvidia import Fabric, Gpu, gpu_uuid, gpus_of, made_of, offering, offering_of
 from tests.nvml.library import A100, H100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import on
@@ -33,7 +33,7 @@ def test_slices_of_gpus_that_were_found_equal_those_of_the_profile(host: Machine
     machine = hardware_of("dgx-a100-40gb", 2)
     two_a100s(host, mig=(mode == DynamicMig(), mode == DynamicMig()))
     assert gpus(host) == gpus_of(machine, "n", mode)
-    assert published_devices(gpus(host), mode) == offering_of(machine, "n", mode)
+    assert offering(gpus(host), mode) == offering_of(machine, "n", mode)
 
 
 def test_a_fixed_layout_that_was_made_is_published_like_that_of_the_profile(host: Machine) -> None:
@@ -57,7 +57,7 @@ def test_a_fixed_layout_that_was_made_is_published_like_that_of_the_profile(host
             pci: [old._replace(uuid=new.uuid) for old, new in zip(wanted[pci], made[pci], strict=True)]
             for pci in wanted
         }
-        assert published_devices(found, mode, made) == published_devices(gpus_of(machine, "n", mode), mode, renamed)
+        assert offering(found, mode, made) == offering(gpus_of(machine, "n", mode), mode, renamed)
 
     on(host, make)
 
@@ -102,7 +102,7 @@ def test_memory_that_is_the_cpus_too_is_not_told(host: Machine) -> None:
     host.nvml.coherent(0)
     (gpu,) = gpus(host)
     assert gpu.memory_bytes is None
-    (((device,),), _) = published_devices((gpu,), Full())
+    (((device,),), _) = offering((gpu,), Full())
     assert "memory" not in device.capacity
 
 
@@ -166,12 +166,12 @@ def test_a_gpu_of_virtual_machines_is_told_of_by_the_kernel(host: Machine) -> No
         host.bind("0000:1e:00.0", "")
         (after,) = await hardware.gpus()
         assert (before.vfio_bound, after.vfio_bound) == (False, True)
-        assert published_devices((after,), Vfio()) == published_devices((before,), Vfio())
+        assert offering((after,), Vfio()) == offering((before,), Vfio())
 
     on(host, before_and_after)
     (unseen,) = gpus(host)
     assert (unseen.product, unseen.device_id, unseen.bar_bytes) == ("NVIDIA H100 80GB HBM3", "0x2330", 1 << 37)
-    assert published_devices((unseen,), Full()).groups == ((),)
+    assert offering((unseen,), Full()).groups == ((),)
 
 
 def test_nvml_is_left_when_the_hardware_is_closed(host: Machine) -> None:
