@@ -11,7 +11,7 @@ from typing import Any
 
 from allotment.apiserver.http_messages import Request, Response, Streaming
 from allotment.cluster.resources import CLAIMS, EVENTS, NAMESPACES, PODS
-from allotment.lab import naming
+from allotment.lab import lab
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.settings import RELEASE, Settings
 from allotment.model.features import Features
@@ -32,7 +32,7 @@ class Stage(Acting):
     """A running control plane and what tests do with it."""
 
     def __init__(self, plane: Plane) -> None:
-        super().__init__(plane.client(), lambda version, kind: naming.by_type(plane.kinds(), version, kind))
+        super().__init__(plane.client(), lambda version, kind: lab.by_type(plane.kinds(), version, kind))
         self.plane = plane
 
     async def post(self, tree: Tree, *, strict: bool = True) -> tuple[int, str]:

@@ -23,7 +23,6 @@ from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.declarations import Overload, overload
 from allotment.cel.checking.environment import Environment, declare
 from allotment.cel.checking.estimate import estimate
-from allotment.cel.checking.output import require_bool
 from allotment.cel.device import Bound
 from allotment.cel.evaluation import timestamps
 from allotment.cel.evaluation.library.named_formats import Format
@@ -41,7 +40,15 @@ from allotment.cel.evaluation.values import (
     Value,
     map_key,
 )
-from allotment.cel.selector import COST_LIMIT, Evaluation, as_bool, compile_checked, plan_checked, run_plan
+from allotment.cel.selector import (
+    COST_LIMIT,
+    Evaluation,
+    as_bool,
+    compile_checked,
+    plan_checked,
+    require_bool,
+    run_plan,
+)
 from allotment.cel.syntax.parser import parse
 from allotment.cel.validation_context import validation_context
 from allotment.model.features import Features

@@ -31,12 +31,15 @@ from allotment.apiserver.kinds import (
 )
 from allotment.apiserver.kinds.defaults import defaults_for
 from allotment.apiserver.kinds.dra import dra_kinds
-from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Write
+from allotment.apiserver.kinds.kind import Errors, Kind, Rules, Table, Write
 from allotment.apiserver.kinds.quota_admission import charge
-from allotment.apiserver.reads.tables import TABLES
+from allotment.apiserver.reads import cluster_rows, device_rows, workload_rows
+from allotment.apiserver.reads.pod_rows import PODS
 from allotment.model.features import Features
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
+
+TABLES: Final[Mapping[str, Table]] = {"pods": PODS, **workload_rows.TABLES, **cluster_rows.TABLES, **device_rows.TABLES}
 
 _CREATE_ONLY: Final = ("create",)
 #: A namespace is deleted with all that is in it, so nobody may delete them by the dozen.

@@ -12,6 +12,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import msgspec
+
 from allotment.apiserver import api_errors, bodies, deletion, scale
 from allotment.apiserver import patch as patching
 from allotment.apiserver.api import Api
@@ -21,11 +23,25 @@ from allotment.apiserver.reads import paging
 from allotment.apiserver.reads import watch as watching
 from allotment.apiserver.reads.selectors import exact_name, selection
 from allotment.apiserver.request_options import DeleteOptions, ListOptions, WriteOptions
-from allotment.apiserver.sharing import copied
 from allotment.apiserver.storage.store import Entry
 from allotment.apiserver.verbs import Ask
 from allotment.cluster.client import Event, Listing, PatchKind, Propagation, Resource
 from allotment.model.trees import Tree
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def copied(tree: Any, stored: Any) -> Any:
+    """A copy, for whoever gave the tree may change it; what it shares with the stored one is not copied."""
+    if tree is stored:
+        return tree
+    if type(tree) is dict and type(stored) is dict:
+        return {name: copied(value, stored.get(name)) for name, value in tree.items()}
+    return tree if type(tree) in _PLAIN else _decode(_encode(tree))
+
+
+_PLAIN = frozenset({str, int, bool, float, type(None)})
 
 #: Seconds of work after which programs that wait for nothing let everybody else have a turn.
 _TURN: Final = 0.003

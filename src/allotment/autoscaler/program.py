@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.autoscaler.batching import Batch
 from allotment.autoscaler.cluster_state import Waiting, wish_of
 from allotment.autoscaler.disruption import Disrupting
 from allotment.autoscaler.events import Teller
@@ -34,6 +33,33 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
 from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, Unserved
+
+
+class Batch:
+    """What has come since the last plan. ``idle``: seconds without news that end it; ``longest``: in all."""
+
+    def __init__(self, idle: float, longest: float) -> None:
+        self._idle = idle
+        self._longest = longest
+        self._first: float | None = None
+        self._last = 0.0
+
+    def add(self, now: float) -> None:
+        """Something has come."""
+        if self._first is None:
+            self._first = now
+        self._last = now
+
+    def due(self) -> float | None:
+        """When it is complete; None while there is nothing in it."""
+        if self._first is None:
+            return None
+        return min(self._last + self._idle, self._first + self._longest)
+
+    def take(self) -> None:
+        """It is being planned for."""
+        self._first = None
+
 
 log = logging.getLogger(__name__)
 

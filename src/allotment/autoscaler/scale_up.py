@@ -32,7 +32,7 @@ from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.placement.nominations import with_promises
-from allotment.tools.plan.reasons.nearest import with_nearest
+from allotment.tools.plan.reasons.type_verdicts import with_nearest
 from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, PlannedMachine
 

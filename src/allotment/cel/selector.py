@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
+from allotment.cel.checking import types
 from allotment.cel.checking.checked_expression import Checked
 from allotment.cel.checking.checker import check
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.checking.estimate import estimate
-from allotment.cel.checking.output import require_bool
 from allotment.cel.checking.validators import validate
 from allotment.cel.conjuncts import Conjunct, comparison
 from allotment.cel.device import DeviceInput
@@ -37,6 +37,22 @@ from allotment.cel.evaluation.values import (
 )
 from allotment.cel.syntax.parser import parse
 from allotment.model.features import Features
+
+
+def require_bool(checked: Checked) -> None:
+    """Raises CompileError unless the expression is a bool, or of a type that is only known at run time.
+
+    A device attribute's static type is Any (dyn where lists are accepted), and an expression may be just a boolean
+    attribute.
+    """
+    t = checked.output_type
+    if t is types.BOOL or t is types.ANY:
+        return
+    environment = checked.environment
+    if t is types.DYN and (environment.list_attributes or environment.attribute_type is types.DYN):
+        return
+    raise CompileError(f"must evaluate to bool or the unknown type, not {t}")
+
 
 #: The limit on what one evaluation may cost (``CELSelectorExpressionMaxCost``).
 COST_LIMIT: Final = 1_000_000

@@ -12,16 +12,26 @@ from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import announce, namespace_of, on_cluster, refusal
 from allotment.cli.live.manifests import documents, place_of, served_by
 from allotment.cli.live.resource_arguments import asked
-from allotment.cli.live.states import until_gone
 from allotment.cli.output.errors import Failure
-from allotment.cluster.client import Propagation
+from allotment.cluster.client import Client, Propagation, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery, Served, discover
+from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.loading import Document
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
+
+
+async def until_gone(client: Client, resource: Resource, place: str, name: str, deadline: Deadline) -> None:
+    """Wait until there is no such object, or another one of that name. Raises TimeoutError."""
+    uid = None
+    async with asyncio.timeout(deadline.left()):
+        async for tree in states(client, resource, place, name):
+            if tree is None or (uid is not None and tree["metadata"].get("uid") != uid):
+                return
+            uid = tree["metadata"].get("uid")
 
 
 _PROPAGATIONS: dict[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}

@@ -16,14 +16,20 @@ from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.loading import load_paths
-from allotment.tools.doctor.bounding import bounded
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
-from allotment.tools.doctor.examination import SEVERITIES, confirmed, examine, needs_second_look, skipped
+from allotment.tools.doctor.examination import (
+    SEVERITIES,
+    bounded,
+    confirmed,
+    examine,
+    needs_second_look,
+    skipped,
+    verdict,
+)
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.snapshot import Found, found_of
-from allotment.tools.doctor.verdict import verdict
 from allotment.tools.doctor.wording import counted
 from allotment.tools.sentences import listed
 

@@ -12,12 +12,13 @@ import contextlib
 import os
 import ssl
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment import __version__
 from allotment.apiserver.access.authentication import Authenticator
@@ -41,7 +42,6 @@ from allotment.lab.bootstrap import FirstObjects
 from allotment.lab.driver_environment import Ground
 from allotment.lab.drivers import Drivers
 from allotment.lab.http_server import Server, server_context
-from allotment.lab.ids import RandomIds
 from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
@@ -50,6 +50,33 @@ from allotment.lab.state import replace_file
 from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine
+
+#: As Kubernetes writes them: no vowels, so no words; nothing that looks like something else.
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class RandomIds:
+    """One source for a whole lab; ``seed`` makes what it gives repeatable."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = Random(os.urandom(16) if seed is None else seed)
+
+    def uid(self) -> str:
+        """A fresh UUID, version 4.
+
+        >>> len(RandomIds(seed=1).uid())
+        36
+        """
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        """Five fresh characters.
+
+        >>> len(RandomIds().suffix())
+        5
+        """
+        return "".join(self._random.choices(_LETTERS, k=5))
+
 
 #: Answers under way at the end may take so long.
 _GRACE_SECONDS = 2.0

@@ -18,15 +18,17 @@ import builtins
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from allotment.apiserver.kinds.kind import Kind
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
-from allotment.lab import kubeconfig, naming, wait_conditions
+from allotment.lab import kubeconfig, wait_conditions
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.pod_http import ask
 from allotment.lab.programs import left_out
@@ -41,6 +43,49 @@ from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
     from allotment.lab.autoscaling import Autoscale
+
+
+class UnknownKind(LookupError):
+    """Nothing is called that."""
+
+    def __init__(self, word: str, known: Iterable[str]) -> None:
+        spelt = {name.lower(): name for name in known}
+        near = get_close_matches(word.lower(), list(spelt), 1)
+        super().__init__(f"no kind is called {word!r}" + (f"; did you mean {spelt[near[0]]!r}?" if near else ""))
+
+
+def resource_of(kind: Kind, version: str = "") -> Resource:
+    """The resource of a kind, in one of its versions or the preferred one."""
+    return Resource(kind.group, version or kind.versions[0], kind.plural, kind.kind, kind.namespaced)
+
+
+def by_word(kinds: Iterable[Kind], word: str) -> Resource:
+    """The resource that a word means. Raises UnknownKind."""
+    listed = tuple(kinds)
+    wanted = word.lower()
+    for kind in listed:
+        if wanted in _words(kind):
+            return resource_of(kind)
+    raise UnknownKind(word, (known for kind in listed for known in _words(kind)))
+
+
+def by_type(kinds: Iterable[Kind], api_version: str, name: str) -> Resource:
+    """The resource of objects that say so of themselves. Raises UnknownKind."""
+    group, _, version = api_version.rpartition("/")
+    listed = tuple(kinds)
+    for kind in listed:
+        if kind.kind == name and kind.group == group and version in kind.versions:
+            return resource_of(kind, version)
+    if any(kind.kind == name for kind in listed):
+        raise UnknownKind(f"{name} of {api_version}", ())
+    raise UnknownKind(name, (kind.kind for kind in listed))
+
+
+def _words(kind: Kind) -> tuple[str, ...]:
+    singular = kind.singular or kind.kind.lower()
+    names = (kind.plural, singular, *kind.short_names)
+    return (*names, f"{kind.plural}.{kind.group}", f"{singular}.{kind.group}") if kind.group else names
+
 
 Source = str | Path | Tree | Sequence["Source"]
 
@@ -168,7 +213,7 @@ class Lab:
 
     def resource(self, word: str) -> Resource:
         """The resource that a word means: ``pod``, ``po``, ``deployments.apps``, or a kind of your own."""
-        return naming.by_word(self.plane.kinds(), word)
+        return by_word(self.plane.kinds(), word)
 
     # --- what people do ----------------------------------------------------------------------------------------------
 
@@ -185,9 +230,9 @@ class Lab:
         written = []
         for tree, document in documents:
             try:
-                resource = naming.by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+                resource = by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
                 written.append(await _applied(client, resource, tree, namespace))
-            except (StatusError, naming.UnknownKind) as error:
+            except (StatusError, UnknownKind) as error:
                 raise _not_applied(document, error) from error
             meta = written[-1]["metadata"]
             self._applied.append((resource, meta.get("namespace", ""), meta["name"]))
@@ -235,7 +280,7 @@ class Lab:
 
     def _target(self, tree: Tree, namespace: str) -> tuple[Resource, str, str]:
         meta = tree.get("metadata") or {}
-        resource = naming.by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
+        resource = by_type(self.plane.kinds(), str(tree.get("apiVersion")), str(tree.get("kind")))
         return resource, meta.get("namespace") or namespace, str(meta.get("name"))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Tree:
@@ -316,10 +361,10 @@ async def _applied(client: Client, resource: Resource, tree: Tree, namespace: st
     return await client.patch(resource, str(meta.get("name", "")), tree, inside, kind="apply", force=True)
 
 
-def _not_applied(document: Document | None, error: StatusError | naming.UnknownKind) -> NotApplied:
+def _not_applied(document: Document | None, error: StatusError | UnknownKind) -> NotApplied:
     if document is None:
         return NotApplied(str(error))
-    place = Place(document.position()) if isinstance(error, naming.UnknownKind) else place_of(document, error)
+    place = Place(document.position()) if isinstance(error, UnknownKind) else place_of(document, error)
     words = f"{place.position}: {document.kind} {document.name}: {error}"
     return NotApplied("\n  ".join((words, *place.advice)))
 

@@ -28,6 +28,7 @@ from allotment.node import checkpoint
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
 from allotment.node.device_health import DeviceHealths
+from allotment.node.device_view import Seeing
 from allotment.node.driver_lifecycle import Drivers
 from allotment.node.leases import Leases
 from allotment.node.node_config import Machine
@@ -35,7 +36,6 @@ from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.simulated import Simulated
 from allotment.node.sandbox_builder import Place, address_of
-from allotment.node.seeing import Seeing
 
 #: How often claims of pods that vanished are looked for.
 _RECONCILE_SECONDS: Final = 60.0

@@ -11,8 +11,44 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from allotment.node.flow import Flow
 from allotment.node.shell_parser import Chain, Choice, Command, Each, Loop, Node, Pipe, Unreadable, Word, parse
+
+_MOST_PIECES: Final = 16
+
+
+class Flow:
+    """From one writer to one reader."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_MOST_PIECES)
+        self._ended = False
+        self._closed = False
+
+    async def write(self, data: bytes) -> bool:
+        """Hand on; False when nobody reads any more."""
+        if data and not self._closed:
+            await self._pieces.put(data)
+        return not self._closed
+
+    async def end(self) -> None:
+        """Nothing more is written."""
+        if not self._closed:
+            await self._pieces.put(b"")
+
+    async def read(self) -> bytes:
+        """What comes next; empty at the end."""
+        if self._ended:
+            return b""
+        data = await self._pieces.get()
+        self._ended = not data
+        return data
+
+    def close(self) -> None:
+        """Nothing more is read; whoever waits to write need not."""
+        self._closed = True
+        while not self._pieces.empty():
+            self._pieces.get_nowait()
+
 
 #: What ``sh`` exits with when it does not know a command, and when it cannot read its text.
 NOT_FOUND: Final = 127

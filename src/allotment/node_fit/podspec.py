@@ -2,11 +2,11 @@
 
 from allotment.model.core import Affinity as Affinity
 from allotment.model.core import Container as Container
+from allotment.model.core import ContainerPort as ContainerPort
+from allotment.model.core import LabelSelector as LabelSelector
+from allotment.model.core import LabelSelectorRequirement as LabelSelectorRequirement
+from allotment.model.core import PodAffinity as PodAffinity
+from allotment.model.core import PodAffinityTerm as PodAffinityTerm
 from allotment.model.core import PodSpec as PodSpec
-from allotment.model.pod_placement import ContainerPort as ContainerPort
-from allotment.model.pod_placement import LabelSelector as LabelSelector
-from allotment.model.pod_placement import LabelSelectorRequirement as LabelSelectorRequirement
-from allotment.model.pod_placement import PodAffinity as PodAffinity
-from allotment.model.pod_placement import PodAffinityTerm as PodAffinityTerm
-from allotment.model.pod_placement import TopologySpreadConstraint as TopologySpreadConstraint
-from allotment.model.pod_placement import WeightedPodAffinityTerm as WeightedPodAffinityTerm
+from allotment.model.core import TopologySpreadConstraint as TopologySpreadConstraint
+from allotment.model.core import WeightedPodAffinityTerm as WeightedPodAffinityTerm

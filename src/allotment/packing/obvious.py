@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.packing.cheapest import cheapest
 from allotment.packing.oracle import Truth
 from allotment.packing.partial_solution import Basket
 from allotment.packing.problem import Problem
 from allotment.packing.pure_python import greedy
 from allotment.packing.simple_bound import simple_bound
+from allotment.packing.solve import cheapest
 
 #: Items times sorts of bins up to which that is quicker than to load the solver.
 _SMALL: Final = 4_000

@@ -5,26 +5,71 @@ One step after the other, each short; which comes next depends on what was found
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from allotment.packing.assignment_relaxation import Prices, assigned, ceiling
 from allotment.packing.baselines import by_cluster_autoscaler, by_karpenter
-from allotment.packing.bin_types import Sort, dominated, sort_of
+from allotment.packing.bin_types import Floats, Sort, dominated, sort_of
 from allotment.packing.column_generation import Generation, Proof
 from allotment.packing.construction import construct
 from allotment.packing.cutting_planes import Sharpened, Weighings
-from allotment.packing.exchanges import exchanges
+from allotment.packing.exchanges import exchanges, vary
 from allotment.packing.existing_bins import Crowd, crowd
 from allotment.packing.master_problem import Master
 from allotment.packing.oracle import Truth, load_of
 from allotment.packing.partial_solution import Basket
-from allotment.packing.problem import KeepGoing, Problem, Progress
-from allotment.packing.rounding import buy_whole
+from allotment.packing.problem import KeepGoing, Load, Problem, Progress
 from allotment.packing.ruin_and_recreate import Ruin
-from allotment.packing.variants import vary
+
+
+def buy_whole(
+    basket: Basket,
+    truth: Truth,
+    loads: Sequence[tuple[int, Load]],
+    times: Floats,
+    smaller: Mapping[int, Sequence[int]],
+    values: Sequence[float],
+) -> None:
+    """Buy each load as often as its number says, rounded down; where its items are used up, with smaller ones instead.
+
+    ``smaller``: kinds that can take the place of a kind.
+    """
+    order = sorted(range(len(loads)), key=lambda at: (-times[at], at))
+    for at in order:
+        number, load = loads[at]
+        many = int(times[at] + 1e-6)
+        while many > 0:
+            served = _served(basket, load, smaller, values)
+            if served != load and not truth.accepts(number, served):
+                served = load_of({kind: min(n, max(basket.left[kind], 0)) for kind, n in load})
+                if not truth.accepts(number, served):
+                    break
+            if 2 * sum(values[kind] * n for kind, n in served) < basket.problem.bins[number].price:
+                break
+            here = min([many, basket.free(number)] + [basket.left[kind] // n for kind, n in served])
+            if here <= 0 or not served:
+                break
+            basket.buy(number, served, here)
+            many -= here
+
+
+def _served(basket: Basket, load: Load, smaller: Mapping[int, Sequence[int]], values: Sequence[float]) -> Load:
+    """The load with what is left: smaller kinds where there are not enough of its own."""
+    counts: dict[int, int] = {}
+    for kind, n in load:
+        own = min(n, max(basket.left[kind] - counts.get(kind, 0), 0))
+        counts[kind] = counts.get(kind, 0) + own
+        for other in sorted(smaller.get(kind, ()), key=lambda other: -values[other]):
+            if own == n:
+                break
+            more = min(n - own, max(basket.left[other] - counts.get(other, 0), 0))
+            counts[other] = counts.get(other, 0) + more
+            own += more
+    return load_of(counts)
+
 
 #: Sorts whose loads are worth so much of their price are bought when an answer is improved; all, if they are so few.
 _RIVALLING, _ALL = 0.97, 12

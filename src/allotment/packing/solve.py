@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
-from allotment.packing.cheapest import cheapest
+from collections.abc import Sequence
+
 from allotment.packing.obvious import obvious
 from allotment.packing.oracle import Truth
 from allotment.packing.partial_solution import Basket
-from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress
+from allotment.packing.problem import Holds, KeepGoing, Packing, Problem, Progress, needed
 from allotment.packing.pure_python import search_plainly
 from allotment.packing.simple_bound import simple_bound
+
+
+def cheapest(basket: Basket, truth: Truth) -> Basket:
+    """The same loads, moved to cheaper sorts as far as limits allow: sorts that no search had thought of may do."""
+    problem = basket.problem
+    order = sorted(range(len(problem.bins)), key=lambda number: (problem.bins[number].price, number))
+    after = basket.copy()
+    for (number, load), count in sorted(basket.bins.items()):
+        rest = count
+        for other in order:
+            if not rest or problem.bins[other].price >= problem.bins[number].price:
+                break
+            if not truth.accepts(other, load):
+                continue
+            after.buy(number, load, -rest)
+            here = min(rest, after.free(other))
+            if here:
+                after.buy(other, load, here)
+            rest -= here
+            if rest:
+                after.buy(number, load, rest)
+    return after
+
+
+#: Items times sorts up to which new loads are looked for although nobody said for how long.
+_SMALL, _ROUNDS = 20_000, 40
+
+
+def lower_bound(problem: Problem, left: Sequence[tuple[int, int]] = (), *, keep_going: KeepGoing | None = None) -> int:
+    """Of all items without those that are left, by rows alone; never above the cost of the best packing.
+
+    ``keep_going``: for how long to look for a better one; None: a moment. Without numpy and HiGHS a weaker one.
+    """
+    counts = needed(problem, left)
+    weak = simple_bound(problem, counts)
+    try:
+        from allotment.packing.search import bounded
+    except ImportError:
+        return weak
+    rounds = 1 << 30 if keep_going is not None else _ROUNDS if sum(counts) * len(problem.bins) <= _SMALL else 0
+    return max(weak, bounded(problem, counts, rounds, keep_going or (lambda: True)))
+
 
 _PLAIN = "numpy and highspy are not installed: weaker answers and bounds; pip install 'allotment[plan]'"
 

@@ -7,14 +7,16 @@ The tables (``data/DRIVER.toml``) hold every release at once: what is not in all
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from allotment.vocabulary.hardware import VALUES
+from allotment.fleet import accelerators
+from allotment.fleet.modes import AMD_VIRTUAL
+from allotment.fleet.profiles import Accelerator
 from allotment.vocabulary.terms import (
     Attribute,
     AttributeKind,
@@ -26,6 +28,26 @@ from allotment.vocabulary.terms import (
     Renamed,
     Vocabulary,
 )
+
+
+def _column(of: Callable[[Accelerator], Iterable[str]]) -> Callable[[str], tuple[str, ...]]:
+    def values(vendor: str) -> tuple[str, ...]:
+        found = (value for one in accelerators().values() if one.vendor == vendor for value in of(one))
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    return values
+
+
+#: What an attribute's ``from_hardware`` may name -> its values by vendor.
+VALUES: Final[Mapping[str, Callable[[str], tuple[str, ...]]]] = {
+    "product": _column(lambda one: [one.product]),
+    "mig profile": _column(lambda one: [profile.name for profile in one.mig.profiles] if one.mig else []),
+    "pci device": _column(lambda one: [one.pci_device, AMD_VIRTUAL.get(one.pci_device, "")]),
+    "partition profile": _column(lambda one: [partition.profile for partition in one.partitions]),
+    "compute partition": _column(lambda one: [partition.compute for partition in one.partitions]),
+    "memory partition": _column(lambda one: [partition.memory for partition in one.partitions]),
+    "family": _column(lambda one: [one.family]),
+}
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

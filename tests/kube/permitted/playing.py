@@ -23,7 +23,7 @@ from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import LEASES, PODS
-from allotment.components.access import Access
+from allotment.components.diagnostic_endpoints import Access
 from allotment.model.trees import Tree
 from allotment.tools.permissions.components import lease_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.sharing import copied
+from allotment.apiserver.local_client import copied
 
 STORED: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"x": "y"}, "finalizers": ["f"]},

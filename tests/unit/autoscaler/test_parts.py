@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from allotment.autoscaler.batching import Batch
 from allotment.autoscaler.in_flight_nodes import coming, with_supply
 from allotment.autoscaler.order import config_map, name_of, order_for, order_of
+from allotment.autoscaler.program import Batch
 from allotment.autoscaler.providers.faults import BadFault, parse_faults
 from allotment.autoscaler.readiness import lacks
 from allotment.autoscaler.remaining_limits import remaining

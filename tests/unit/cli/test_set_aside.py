@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cli.describe.command import claims
 from allotment.cli.describe.page import Page
-from allotment.cli.live.bound import of_claim
+from allotment.cli.live.explain import of_claim
 from allotment.model.resource import ResourceClaim
 from allotment.model.trees import Tree, read_value
 from tests.unit.cli.conftest import Allot

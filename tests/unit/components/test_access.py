@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, Unreachable
-from allotment.components.access import Access
+from allotment.components.diagnostic_endpoints import Access
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.resources import JOBS, PODS
-from allotment.controllers.indexed_jobs import FAILURES, INDEX
-from allotment.controllers.job_indexes import format_indexes, parse_indexes
+from allotment.controllers.indexed_jobs import FAILURES, INDEX, format_indexes, parse_indexes
 from allotment.controllers.jobs import TRACKING, jobs
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle

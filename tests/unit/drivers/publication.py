@@ -23,7 +23,7 @@ from allotment.drivers.driver import Offer
 from allotment.drivers.publishing.publisher import Note, Publisher
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
-from allotment.lab.ids import RandomIds
+from allotment.lab.control_plane import RandomIds
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import Device, DeviceAttribute, DeviceTaint, ResourceSlice

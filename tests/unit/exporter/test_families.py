@@ -17,9 +17,8 @@ from allotment.exporter.latency import Latencies
 from allotment.exporter.prices import Prices
 from allotment.exporter.state import State
 from allotment.fleet.catalog import catalog
-from allotment.model.core import Node
+from allotment.model.core import Node, PodSchedulingGate
 from allotment.model.meta import Object, ObjectKey, ObjectMeta
-from allotment.model.pod_placement import PodSchedulingGate
 from allotment.model.resource import (
     DeviceTaint,
     DeviceTaintRule,

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.drivers.nvidia.nvml.facts import KINDS, profile_name
 from allotment.fleet.hardware import hardware
 from allotment.fleet.identity import name_uuid
-from allotment.fleet.mig_names import KINDS, profile_name
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
 from allotment.fleet.nvidia import Gpu, Made, domain_devices, gpus_of, offering
 from allotment.fleet.profiles import MIB, accelerators, servers

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.cluster.resources import DEPLOYMENTS, PODS
-from allotment.lab.naming import UnknownKind, by_type, by_word
+from allotment.lab.lab import UnknownKind, by_type, by_word
 from allotment.model.features import Features
 
 KINDS = built_in_kinds(Features(kube="1.36"))

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.model.patches import patch_from_v1
 from allotment.model.trees import Tree
-from allotment.model.versions import HUB, from_v1, to_v1
+from allotment.model.versions import HUB, from_v1, patch_from_v1, to_v1
 
 OLD = "resource.k8s.io/v1beta1"
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from allotment.packing.bound import lower_bound
 from allotment.packing.existing_bins import crowd
 from allotment.packing.problem import Bin, Problem, Row
-from allotment.packing.solve import solve
+from allotment.packing.solve import lower_bound, solve
 from tests.unit.packing.small import Exact, check
 
 

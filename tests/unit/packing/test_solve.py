@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.packing.baselines import cluster_autoscaler, karpenter
-from allotment.packing.bound import lower_bound
 from allotment.packing.problem import Bin, Bought, Packing, Problem, Row, needed
 from allotment.packing.simple_bound import simple_bound
-from allotment.packing.solve import solve
+from allotment.packing.solve import lower_bound, solve
 from tests.unit.packing.small import Exact, best, check, drawn
 
 

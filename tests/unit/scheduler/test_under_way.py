@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from allotment.scheduler.under_way import UnderWay
+from allotment.scheduler.program import UnderWay
 from tests.unit.cluster import idle
 
 

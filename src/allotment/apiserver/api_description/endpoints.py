@@ -7,22 +7,52 @@ as bytes. A new set (a definition came or went) takes over what concerns only ki
 from __future__ import annotations
 
 import hashlib
+import platform
+import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 
+from allotment import __version__
 from allotment.apiserver.api_description import discovery
 from allotment.apiserver.api_description.groups import by_group, group_version
 from allotment.apiserver.api_description.openapi import openapi_v3, openapi_v3_version
 from allotment.apiserver.api_description.openapi_v2 import openapi_v2
 from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, openapi_v2_protobuf, wanted
-from allotment.apiserver.api_description.version import version_info
 from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import Kind
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure
+
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def version_info(kube: str) -> Tree:
+    """The answer for a release such as ``1.36``: clients read ``gitVersion`` as a semantic version.
+
+    >>> version_info("1.36")["gitVersion"].startswith("v1.36.2+allotment")
+    True
+    """
+    major, minor = kube.split(".")[:2]
+    machine = _MACHINES.get(platform.machine(), platform.machine())
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
+        "gitVersion": f"v{major}.{minor}.2+allotment.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": f"{sys.implementation.name} {platform.python_version()}",
+        "platform": f"{sys.platform}/{machine}",
+    }
+
 
 Headers = tuple[tuple[str, str], ...]
 

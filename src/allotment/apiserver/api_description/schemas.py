@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from importlib import resources
 from typing import Final
 
-from allotment.apiserver.api_description.descriptions import description
+import msgspec
+
 from allotment.model.fields import Field, Shape
 from allotment.model.trees import Tree
+
+
+@functools.cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    packed = resources.files("allotment.apiserver.api_description").joinpath("data/descriptions.json").read_bytes()
+    return msgspec.json.decode(packed, type=dict[str, dict[str, str]])
+
+
+def description(struct: Shape, field: str = "") -> str:
+    """The text for a struct or one of its fields; empty where there is none. Versions of a struct share theirs.
+
+    >>> from allotment.model.fields import shape_of
+    >>> description(shape_of("v1", "Pod"))
+    'Containers that run together on one node.'
+    """
+    texts = _texts()
+    group = struct.package.rpartition("/")[0].rpartition("/")[2]
+    known = texts.get(f"{group}.{struct.bare_name}") or texts.get(struct.bare_name, {})
+    return known.get(field) or (texts["*"].get(field, "") if field else "")
+
 
 PREFIX: Final = "#/components/schemas/"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -6,17 +6,39 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from allotment.apiserver.custom_resources.defaulting import default
-from allotment.apiserver.custom_resources.embedded import embedded_problems
 from allotment.apiserver.custom_resources.jsonpath import PathError, find, parse
 from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
 from allotment.apiserver.custom_resources.printer_columns import table_of
 from allotment.apiserver.custom_resources.scale import scale_problems, scaled
 from allotment.apiserver.custom_resources.schema_validation import problems
-from allotment.apiserver.custom_resources.shapes import object_shape
+from allotment.apiserver.custom_resources.shapes import EMBEDDED, object_shape
 from allotment.apiserver.custom_resources.validation_rules import Judge
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import ErrorType, FieldError, invalid
+from allotment.model.validation.errors import Errors, ErrorType, FieldError, invalid, required
+
+
+def embedded_problems(value: Any, schema: Tree, path: str = "") -> Errors:
+    """Every embedded object that does not say what it is."""
+    if type(value) is dict:
+        if schema.get(EMBEDDED):
+            yield from _identity(value, path)
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, each in value.items():
+            if name in properties:
+                yield from embedded_problems(each, properties[name], f"{path}.{name}" if path else name)
+            elif isinstance(others, dict):
+                yield from embedded_problems(each, others, f"{path}[{name}]")
+    elif type(value) is list and isinstance(schema.get("items"), dict):
+        for index, each in enumerate(value):
+            yield from embedded_problems(each, schema["items"], f"{path}[{index}]")
+
+
+def _identity(tree: Tree, path: str) -> Errors:
+    for field in ("apiVersion", "kind"):
+        if not tree.get(field):
+            yield required(f"{path}.{field}")
+
 
 #: In the order in which Kubernetes lists them for such kinds.
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

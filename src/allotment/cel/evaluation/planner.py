@@ -22,8 +22,8 @@ from allotment.cel.evaluation.bindings import PlanError as PlanError
 from allotment.cel.evaluation.bindings import implementation
 from allotment.cel.evaluation.equality import equal
 from allotment.cel.evaluation.library import conversions, strings
-from allotment.cel.evaluation.membership import membership
 from allotment.cel.evaluation.paths import Branches, Path, Selection
+from allotment.cel.evaluation.specializations import membership
 from allotment.cel.evaluation.steps import DEVICE, FIRST_SLOT, Constant, Frame, Run, Static, Step
 from allotment.cel.evaluation.values import ABSENT, Failure, Optional, TypeValue, Uint, Value
 from allotment.cel.regex import RegexError

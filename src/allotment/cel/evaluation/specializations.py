@@ -12,8 +12,59 @@ from typing import Any, Final
 from allotment.cel.evaluation import cost
 from allotment.cel.evaluation.equality import equal
 from allotment.cel.evaluation.steps import COST, DEVICE, Frame, Run
-from allotment.cel.evaluation.values import ABSENT, Failure, QuantityPointer, Value, no_such_overload
+from allotment.cel.evaluation.values import (
+    ABSENT,
+    Failure,
+    Key,
+    ListValue,
+    QuantityPointer,
+    Uint,
+    Value,
+    map_key,
+    no_such_overload,
+)
 from allotment.model.quantity import Quantity
+
+_HASHED: Final = frozenset({bool, int, Uint, float, str})
+
+
+def membership(compute: Run, constants: ListValue) -> Run | Value:
+    """The lookup; ABSENT when the list is empty (the answer is always false, and nothing is evaluated); None when the
+    elements are of types that cannot be looked up."""
+    if not constants.size:
+        return ABSENT
+    if any(type(item) not in _HASHED for item in constants.items):
+        return None
+    keys: set[Key] = set()
+    for item in constants.items:
+        keys.update(_twins(item))
+    found = frozenset(keys)
+
+    def run(frame: Frame) -> Value:
+        value = compute(frame)
+        return (value if type(value) is str else map_key(value)) in found
+
+    return run
+
+
+def _twins(value: Value) -> list[Key]:
+    kind = type(value)
+    twins = [map_key(value)]
+    if kind is float:
+        if -(2.0**63) < value < 2.0**63 and value == int(value):
+            twins.append(int(value))
+        if 0 <= value < 2.0**64 and value == int(value):
+            twins.append(("uint", int(value)))
+    elif kind is int:
+        twins.append(("double", float(value)))
+        if value >= 0:
+            twins.append(("uint", value))
+    elif kind is Uint:
+        twins.append(("double", float(value)))
+        if value < 2**63:
+            twins.append(int(value))
+    return twins
+
 
 _NOTHING: Final[dict[str, Value]] = {}
 

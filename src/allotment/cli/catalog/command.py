@@ -11,8 +11,8 @@ from allotment.cli.catalog.selection import by_reason, chosen, one_of, opened, p
 from allotment.cli.output.console import Screen, folded, open_screen, table
 from allotment.fleet.catalog import InstanceType, hardware_of, modes_of
 from allotment.fleet.catalog.allocatable import disk_of
+from allotment.fleet.catalog.csv_format import written
 from allotment.fleet.catalog.price_dates import dated
-from allotment.fleet.catalog.writing import written
 
 _UNKNOWN = "?"
 #: What goes first where a screen is too narrow. Names, GPUs and what they cost stay.

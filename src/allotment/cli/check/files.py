@@ -8,18 +8,63 @@ make is an object, and they are not.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace as replace_of
 
 from allotment.cli.check.patches import is_kustomization, patches_of
 from allotment.cli.output.errors import BadInput
 from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
-from allotment.tools.check.objects.belonging import is_object, is_ours, is_template
+
+#: Fields that nothing but Kubernetes' objects, and pieces of them, have.
+_FIELDS: Final = frozenset({
+    "deviceClassName", "resourceClaims", "resourceClaimName", "resourceClaimTemplateName", "matchAttribute",
+    "firstAvailable", "allocationMode", "extendedResourceName", "cudaComputeCapability", "nvidiaDriverRoot",
+    "gpuResourcesEnabledOverride", "devicePlugin",
+})  # fmt: skip
+#: Resources and labels of GPUs, and expressions on devices.
+_WORDS: Final = re.compile(
+    r"(?:^|\.)(?:nvidia\.com|amd\.com|intel\.com|habana\.ai)/|\bdevice\.(?:attributes|capacity|driver)\b"
+)
+_OBJECT: Final = re.compile(r"""^[\s\-{,]*["']?apiVersion["']?\s*:""", re.MULTILINE)
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+def is_ours(document: Document) -> bool:
+    """Whether a document that was found in a folder is to be looked at."""
+    tree = document.tree
+    return bool(document.api_version and document.kind) or _speaks_of_devices(tree)
+
+
+def is_template(text: str) -> bool:
+    """Whether a text is that of a template (Helm's, Jinja's), which is no YAML before it is rendered."""
+    return _TEMPLATE.search(text) is not None
+
+
+def is_object(text: str) -> bool:
+    """Whether a text that cannot be read was to be a Kubernetes object."""
+    return _OBJECT.search(text) is not None
+
+
+def _speaks_of_devices(tree: Any) -> bool:
+    level = [tree]
+    while level:
+        node = level.pop()
+        if isinstance(node, dict):
+            if not _FIELDS.isdisjoint(node) or any(isinstance(key, str) and _WORDS.search(key) for key in node):
+                return True
+            level.extend(node.values())
+        elif isinstance(node, list):
+            level.extend(node)
+        elif isinstance(node, str) and _WORDS.search(node):
+            return True
+    return False
+
 
 STDIN: Final = "<stdin>"
 TEMPLATE_HINT: Final = "a template? Check what it makes: helm template … | allot check -"

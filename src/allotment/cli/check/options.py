@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from allotment.cli.check.configuration import Configuration, configuration
-from allotment.cli.check.patterns import matches
 from allotment.cli.inputs.objects import read_inputs
 from allotment.cli.inputs.release import features
 from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
@@ -22,6 +23,32 @@ from allotment.tools.check.bundle import Settings, World
 from allotment.tools.check.policy import Policy
 from allotment.tools.check.selection import Choice, is_known, known_words
 from allotment.vocabulary import drivers, vocabulary
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a pattern means a path, both with ``/``, relative to one folder.
+
+    Without a slash it means every file or folder of that name; with one the path from the folder on. ``**`` is any
+    number of folders. What means a folder means everything in it.
+
+    >>> matches("charts", "app/charts/gpu.yaml"), matches("charts/*.yaml", "app/charts/gpu.yaml")
+    (True, False)
+    >>> matches("**/charts/*.yaml", "app/charts/gpu.yaml"), matches("app/**", "app/charts/gpu.yaml")
+    (True, True)
+    """
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    plain = pattern.removeprefix("./").strip("/")
+    expression = "" if "/" in plain or pattern.startswith("/") else "(?:.*/)?"
+    for part in re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+", plain):
+        expression += {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(
+            part, re.escape(part)
+        )
+    return re.compile(f"{expression}(?:/.*)?", re.DOTALL)
+
 
 #: The release that is meant where nothing says another.
 _RELEASE: Final = "1.36"

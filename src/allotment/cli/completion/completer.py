@@ -7,14 +7,85 @@ https://github.com/kubernetes/kubectl/blob/master/pkg/cmd/plugin/plugin_completi
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import IntFlag
+from typing import NamedTuple
 
-from allotment.cli.completion.command_line import read_line
-from allotment.cli.completion.offering import Offer, offer
+from allotment.cli.completion.candidate import Candidate
+from allotment.cli.completion.command_line import Line, read_line
+from allotment.cli.completion.option_values import Wanted, wanted
 from allotment.cli.parser import Parser
+
+
+class Directive(IntFlag):
+    """What a shell is told beside candidates, in cobra's numbers."""
+
+    FILES = 0
+    NO_SPACE = 2
+    NO_FILES = 4
+    FOLDERS = 16
+
+
+class Offer(NamedTuple):
+    """Candidates, in order, and what the shell is to do with them."""
+
+    candidates: tuple[Candidate, ...] = ()
+    directive: Directive = Directive.NO_FILES
+
+
+def offer(line: Line | None) -> Offer:
+    """What fits a line that is not finished; for one that cannot be right, nothing."""
+    if line is None:
+        return Offer()
+    if line.action is None:
+        return _of(line, _options(line) if line.word.startswith("-") else ())
+    if isinstance(line.action, argparse._SubParsersAction):
+        listed = line.action._choices_actions
+        return _of(line, (Candidate(one.dest, one.help or "") for one in listed))
+    kind = wanted(line)
+    found = _in_list(line, kind) if kind.several else kind.known(line)
+    base = {"files": Directive.FILES, "folders": Directive.FOLDERS}.get(kind.paths, Directive.NO_FILES)
+    return _of(line, found, base)
+
+
+def _of(line: Line, candidates: Iterable[Candidate], directive: Directive = Directive.NO_FILES) -> Offer:
+    """Those that begin as the word does. Where all of them want something behind, no space follows."""
+    found = {one.value: one for one in candidates if one.value.startswith(line.word)}
+    if found and all(value.endswith(("/", "=")) for value in found):
+        directive |= Directive.NO_SPACE
+    return Offer(tuple(found.values()), directive)
+
+
+def _in_list(line: Line, kind: Wanted) -> Iterator[Candidate]:
+    """Values of a list with commas: what stands before the last comma stays, and is not offered again."""
+    before, comma, _ = line.word.rpartition(",")
+    there = before.split(",")
+    for one in kind.known(line):
+        if one.value not in there:
+            yield Candidate(f"{before}{comma}{one.value}", one.description)
+
+
+def _options(line: Line) -> Iterator[Candidate]:
+    """Options that have not been said, unless they may be said again; none that excludes one that was."""
+    said = {
+        other.dest
+        for group in line.parser._mutually_exclusive_groups
+        if any(one.dest in line.given for one in group._group_actions)
+        for other in group._group_actions
+    } | set(line.given)
+    formatter = line.parser._get_formatter()
+    for action in line.parser._actions:
+        if action.help == argparse.SUPPRESS or not action.option_strings:
+            continue
+        again = isinstance(action, argparse._AppendAction) and action.dest in line.given
+        if action.dest in said and not again:
+            continue
+        description = formatter._expand_help(action) if action.help else ""
+        yield from (Candidate(name, description) for name in action.option_strings)
 
 
 def answer(parser: Parser, words: Sequence[str]) -> str:

@@ -11,18 +11,52 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.autoscaling import Bought, buy
 from allotment.cli.demo.autoscaling import lines as bought_lines
 from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in, given, table
-from allotment.cli.demo.mending import Mended, mend
 from allotment.cli.demo.offline import FLEET, KUBE
-from allotment.cli.examples import examples
+from allotment.cli.examples import Example, examples
 from allotment.cli.output.console import Screen, called, folded, open_screen, shorten
-from allotment.fleet import cluster_of, parse_fleet
+from allotment.fleet import Cluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
+from allotment.model.features import Features
+from allotment.model.loading import load_text
+from allotment.tools.check.bundle import Bundle, Settings, World
+from allotment.tools.check.finding import Finding
+from allotment.tools.check.fixer import fix
+
+
+class Mended(NamedTuple):
+    """An example after its fixes, in a file of its own, and what was mended, in the order in which it was."""
+
+    example: Example
+    fixed: tuple[Finding, ...]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Code and name of each rule that found something, once."""
+        return tuple(dict.fromkeys(f"{finding.code} {finding.name}" for finding in self.fixed))
+
+
+def mend(example: Example, cluster: Cluster, kube: str, folder: Path) -> Mended | None:
+    """The example mended for a cluster, as a file of ``folder``; None when nothing about it can be."""
+    name = f"{example.name}.yaml"
+    loaded = load_text(example.text, name)
+    world = World((*cluster.nodes, *cluster.slices, *cluster.classes), hardware=True)
+    bundle = Bundle(loaded.documents, Settings(Features(kube=kube)), world, loaded.problems)
+    fixed = fix(bundle, unsafe=True)
+    text = fixed.texts.get(name)
+    if text is None:
+        return None
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return Mended(replace(example, text=text, expect="fits", path=str(path)), fixed.applied)
+
 
 #: A simulated second passes in so much less.
 _SPEED = 20.0

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from allotment.cli.inputs.objects import Inputs, asked_about
 from allotment.cli.inputs.unread_resources import must_know
-from allotment.cli.live import bound
 from allotment.cli.live.cluster_state import Live, live, seen_by, what_to_read
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.errors import Mistake
@@ -28,10 +27,12 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.snapshot import served
 from allotment.cluster.remote.kubeconfig import Target
+from allotment.engine.cluster.identity import DeviceID
 from allotment.fleet.errors import nearest
+from allotment.model.contested_claims import is_set_aside
 from allotment.model.core import Pod
-from allotment.model.meta import Object
-from allotment.model.resource import ResourceClaim
+from allotment.model.meta import Object, ObjectKey
+from allotment.model.resource import Device, ResourceClaim, ResourceSlice
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import (
     CronJob,
@@ -42,11 +43,64 @@ from allotment.model.workloads import (
     ReplicationController,
     StatefulSet,
 )
-from allotment.tools.explain import Explanation
+from allotment.tools.explain import Answer, Explanation
+from allotment.tools.explain.origin_mapping import owner_of
+from allotment.tools.explain.report import given_claim
 from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
+
+
+def is_bound(pod: Pod) -> bool:
+    """Whether there is nothing left to decide about a pod."""
+    return bool(pod.spec.node_name) or pod.status.phase in ("Succeeded", "Failed")
+
+
+def answers(pods: Iterable[Pod], values: Sequence[Object]) -> list[Answer]:
+    """What has become of each pod; ``values`` are the cluster's objects."""
+    claims = {value.key: value for value in values if isinstance(value, ResourceClaim)}
+    devices = _devices(values)
+    return [_answer(pod, claims, devices) for pod in pods]
+
+
+def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
+    """What an allocated claim has, and who uses it."""
+    users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
+    note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
+    if is_set_aside(claim):
+        note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
+    given = given_claim(claim, "", False, _devices(values))
+    return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))
+
+
+def _devices(values: Sequence[Object]) -> dict[DeviceID, Device]:
+    return {
+        DeviceID(value.spec.driver, value.spec.pool.name, device.name): device
+        for value in values
+        if isinstance(value, ResourceSlice)
+        for device in value.spec.devices or ()
+    }
+
+
+def _answer(pod: Pod, claims: dict[ObjectKey, ResourceClaim], devices: dict[DeviceID, Device]) -> Answer:
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    named = [
+        (entry.resource_claim_name or made.get(entry.name) or "", entry.resource_claim_template_name or "")
+        for entry in pod.spec.resource_claims
+    ]
+    if pod.status.extended_resource_claim_status is not None:
+        named.append((pod.status.extended_resource_claim_status.resource_claim_name, ""))
+    given = []
+    for name, template in named:
+        claim = claims.get(ObjectKey(pod.metadata.namespace, name))
+        if claim is not None and claim.status.allocation is not None:
+            given.append(given_claim(claim, template, False, devices))
+    return Answer(
+        kind="Pod", name=str(pod.key), outcome="fits", node=pod.spec.node_name or "", claims=tuple(given),
+        owner=owner_of(pod), bound=True, notes=(f"its phase is {pod.status.phase or 'Pending'}",),
+    )  # fmt: skip
+
 
 #: Explains what the inputs ask about; if the flag is set, only what the arguments name.
 Explain = Callable[[Inputs, bool], Explanation]
@@ -96,9 +150,9 @@ def answer(arguments: Namespace, found: Live, explain: Explain) -> Explanation:
     subject = None if asked else subject_of(arguments, found.values)
     if subject is None:
         return _noted(explain(found.inputs(asked), True), found.notes)
-    placed = bound.answers(subject.placed, found.values)
+    placed = answers(subject.placed, found.values)
     if subject.claim is not None:
-        placed.append(bound.of_claim(subject.claim, found.values))
+        placed.append(of_claim(subject.claim, found.values))
     tried: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
     if subject.waiting or subject.workload is not None:
@@ -180,9 +234,7 @@ def _owned(value: Object, uids: set[str]) -> bool:
 
 def _subject(pods: Iterable[Pod]) -> Subject:
     every = tuple(pods)
-    return Subject(
-        tuple(pod for pod in every if not bound.is_bound(pod)), tuple(pod for pod in every if bound.is_bound(pod))
-    )
+    return Subject(tuple(pod for pod in every if not is_bound(pod)), tuple(pod for pod in every if is_bound(pod)))
 
 
 # --- --watch ---------------------------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from typing import Final
 from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.output.diffs import show_diff
 from allotment.tools.migrate.decision import Outcome
-from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.section import Section
+from allotment.tools.migrate.report import Migrated, Migration, Section
 
 _WIDTH: Final = 80
 #: Outcome -> what the first line counts, in one and in many, and the colour of its verdict.

@@ -165,7 +165,7 @@ def _write(screen: Screen, arguments: Namespace, found: Plan, offer: Offered, co
 
             screen.out.write(nodeclaims(found.machines, arguments.node_class))
         case "machines":
-            from allotment.cli.plan.nodes import nodes
+            from allotment.cli.plan.manifest_output import nodes
 
             screen.out.write(nodes(found.machines, offer.catalog.types))
         case _:

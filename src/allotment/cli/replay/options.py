@@ -4,20 +4,40 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeVar
 
 from allotment.cli.catalog.selection import opened, products_named
 from allotment.cli.output.errors import BadInput, Mistake
+from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.tools.replay.experiment import Question, policy_named
 from allotment.tools.replay.manifests import SOLD
 from allotment.tools.replay.policies import POLICIES, Policy
-from allotment.tools.replay.prices import prices_of
 from allotment.tools.replay.sample import sample
 from allotment.tools.replay.trace import TraceNode, TracePod, UnreadableTrace, read_nodes, read_pods
 from allotment.tools.replay.workload import capacity_of
+
+
+def prices_of(catalog: Iterable[InstanceType], products: Mapping[str, tuple[str, ...]]) -> dict[str, Decimal]:
+    """USD per hour and GPU on demand, by the trace's model; a model that nobody sells at a known price is left out.
+
+    ``products``: the names of the driver for what stands for a model (`encoding.SOLD`). A GPU's share of its machine
+    is the machine's price by its number of GPUs.
+    """
+    cheapest: dict[str, Decimal] = {}
+    for instance in catalog:
+        price = instance.price("on-demand")
+        if price is None or instance.accelerator is None or not instance.gpus or instance.unusable:
+            continue
+        product = instance.accelerator.product
+        each = price / instance.gpus
+        cheapest[product] = min(cheapest.get(product, each), each)
+    found = {model: [cheapest[p] for p in names if p in cheapest] for model, names in products.items()}
+    return {model: min(known) for model, known in found.items() if known}
+
 
 #: What the packaged trace is called.
 SAMPLE: Final = "sample"

@@ -23,9 +23,8 @@ from allotment.cluster.resources import (
     TAINT_RULES,
 )
 from allotment.model.fields import GROUP
-from allotment.model.patches import patch_from_v1
 from allotment.model.trees import Tree
-from allotment.model.versions import HUB, from_v1, to_v1
+from allotment.model.versions import HUB, from_v1, patch_from_v1, to_v1
 
 #: Versions in which a kind is understood, the best first.
 _ANY: Final = ("v1", "v1beta2", "v1beta1")

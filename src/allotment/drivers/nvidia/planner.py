@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,8 +20,55 @@ from allotment.drivers.nvidia.config import (
 )
 from allotment.drivers.nvidia.inventory import Inventory
 from allotment.drivers.nvidia.plan import Daemon, Held, Plan, TimeSlice, daemon_key
-from allotment.drivers.nvidia.shared import limited, share_config
 from allotment.drivers.nvidia.vfio import several
+from allotment.model.quantity import Quantity
+
+#: The capacity that claims consume, by itself or with the driver's domain.
+_NAMES = ("memory", "gpu.nvidia.com/memory")
+
+
+def limited(claim: str, position: int, held: Held, granted: Granted, config: MpsConfig) -> Daemon:
+    """The daemon that holds a claim's programs to the memory that the claim consumed. Raises Refused."""
+    consumed = _consumed(granted)
+    if held.kind != "gpu" or consumed is None:
+        raise Refused(
+            f"device {held.device}: this node shares GPUs by memory, and the claim's allocation does not say how much "
+            "it consumed; the cluster needs the feature DRAConsumableCapacity",
+            permanent=True,
+        )
+    return Daemon(
+        # A claim may hold several shares of one GPU.
+        key=daemon_key(claim, (held.uuid, held.share_id)),
+        members=(position,),
+        exclusive=False,
+        threads=config.default_active_thread_percentage,
+        limit=mebibytes(consumed, f"device {held.device}: consumed memory"),
+        multi_user=config.multi_user,
+    )
+
+
+def share_config(config: Any) -> MpsConfig:
+    """What parameters still may say where the consumed memory is the limit. Raises Refused."""
+    sharing = config.sharing if isinstance(config, GpuConfig) else None
+    if sharing is None:
+        return MpsConfig()
+    if sharing.strategy != "MPS":
+        raise Refused(
+            "sharing.strategy: this node shares GPUs by memory, which needs MPS; found TimeSlicing", permanent=True
+        )
+    mps: MpsConfig = sharing.mps_config or MpsConfig()
+    if mps.default_pinned_device_memory_limit is not None or mps.default_per_device_pinned_memory_limit:
+        raise Refused(
+            "sharing.mpsConfig: this node shares GPUs by memory, and the limit is what the claim asked for; ask for it "
+            "with capacity.requests.memory and leave the memory limits out",
+            permanent=True,
+        )
+    return mps
+
+
+def _consumed(granted: Granted) -> Quantity | None:
+    return next((granted.consumed[name] for name in _NAMES if name in granted.consumed), None)
+
 
 #: Clients of several users need per-client address spaces, which Volta brought.
 _MULTI_USER_SINCE = (7, 0)

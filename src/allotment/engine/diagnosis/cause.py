@@ -10,18 +10,60 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from allotment.engine.diagnosis.candidate_changes import fewer_devices
-from allotment.engine.diagnosis.context import Cause, Inquiry, Scene, fewest, places
+from allotment.engine.diagnosis.candidate_changes import ask_for, drop_one, fewer_devices, free_claims
+from allotment.engine.diagnosis.context import Cause, Inquiry, Scene, fewest, places, wanted_of
 from allotment.engine.diagnosis.holders import Holdings, holdings
+from allotment.engine.diagnosis.in_use import all_holders
 from allotment.engine.diagnosis.request import exact, first_unknown_class
-from allotment.engine.diagnosis.scenario import World, claim_name, only_alternative, only_request, with_devices
-from allotment.engine.diagnosis.together import competition
-from allotment.engine.diagnosis.unmet_constraints import constraint_unmet
-from allotment.engine.diagnosis.visible_devices import look
+from allotment.engine.diagnosis.scenario import (
+    Candidate,
+    World,
+    claim_name,
+    only_alternative,
+    only_request,
+    with_devices,
+)
+from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
+from allotment.engine.diagnosis.visible_devices import Seen, look
+from allotment.engine.diagnosis.wording import listed, plural
 from allotment.engine.outcome import Aborted, Allocated, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import RANK
 from allotment.model.resource import DeviceRequest, ResourceClaim
+
+
+def competition(scene: Scene, claims: tuple[ResourceClaim, ...]) -> Cause:
+    """Every request fits alone, all of them together do not."""
+    traces = [scene.trace(wanted_of(place, asked)) for claim in claims for place, asked in places(claim)]
+    pool: dict[object, Seen] = {seen.id: seen for traced in traces for seen in traced.left}
+    asked_for = sum(fewest(request) for claim in claims for request in claim.spec.devices.requests)
+    what = "the claims of the pod" if len(claims) > 1 else "the requests of the claim"
+    names = ", ".join(traced.wanted.name if len(claims) == 1 else traced.wanted.claim for traced in traces[:4])
+    told = constraints_compete(scene, claims, f"{what} ({names})")
+    if told is not None:
+        return told
+    holders = all_holders(traces)
+    candidates: list[Candidate] = [] if not scene.busy else free_claims(holders)
+    for claim in claims:
+        for place, asked in places(claim):
+            if asked.count > 1:
+                candidates.extend(ask_for(place, asked.count, c) for c in range(asked.count - 1, 0, -1))
+    if len(claims) > 1 or sum(len(c.spec.devices.requests) for c in claims) > 1:
+        candidates.extend(drop_one(claims))
+    drawn = any(seen.device.consumes_counters for seen in pool.values()) and len(pool) >= asked_for
+    if drawn:
+        code = "counters-exhausted"
+        summary = f"{what} ({names}) fit one by one; together they draw too much on the same counters"
+    elif scene.busy:
+        code = "devices-in-use"
+        summary = (
+            f"{what} ({names}) want {asked_for} devices together, {len(pool)} are free; in use by {listed(holders)}"
+        )
+    else:
+        code = "too-few-devices"
+        have = f"{plural(len(pool), 'device')} of the node match{'es' if len(pool) == 1 else ''}"
+        summary = f"{what} ({names}) want {asked_for} devices together, {have}"
+    return Cause(code, summary, claim_name(claims[0]), "", tuple(traces), candidates=tuple(candidates))
 
 
 def cause(world: World, inquiry: Inquiry) -> Cause:

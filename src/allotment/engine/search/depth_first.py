@@ -18,16 +18,76 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Shape
+from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Request, Shape
 from allotment.engine.cluster.layout import NodeState
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.outcome import Cause
-from allotment.engine.search import preparation
 from allotment.engine.search.attempt import Attempt, Refusal, Taken
 from allotment.engine.search.bounds import Bounds
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.symmetry import Refused, Twins
 from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
+
+
+def problem(attempt: Attempt) -> Stop | None:
+    """The first problem, or ``None`` if the search may begin."""
+    for number, claim in enumerate(attempt.shape.claims):
+        least = 0
+        for request in claim.requests:
+            stop = _of_request(attempt, number, request)
+            if stop is not None:
+                return stop
+            before = least
+            least += min(attempt.need[ask.number] for ask in request.asks)
+            if least > DEVICES_PER_CLAIM and attempt.shape.release.limit_by_request:
+                first = request.asks[0].number
+                return Stop(Cause.TOO_MANY_DEVICES, number, first, devices=least, devices_before=before)
+        if least > DEVICES_PER_CLAIM:
+            return Stop(Cause.TOO_MANY_DEVICES, number, devices=least)
+        if claim.fault is not None:
+            return Stop(claim.fault.cause, number, fault=claim.fault)
+    return None
+
+
+def _of_request(attempt: Attempt, claim: int, request: Request) -> Stop | None:
+    if request.fault is not None:
+        return Stop(request.fault.cause, claim, request.asks[0].number, fault=request.fault)
+    for ask in request.asks:
+        if ask.fault is not None:
+            return Stop(ask.fault.cause, claim, ask.number, fault=ask.fault)
+        if ask.all and (stop := _uncountable(attempt, ask)) is not None:
+            return stop
+    return None
+
+
+def _uncountable(attempt: Attempt, ask: Ask) -> Stop | None:
+    """Why the devices that ``All`` means cannot be told, in the order of the pools."""
+    poison = attempt.pattern.poison[ask.number]
+    for number, span in enumerate(attempt.layout.pools):
+        if span.status is PoolStatus.INCOMPLETE:
+            return Stop(Cause.POOL_INCOMPLETE, ask.claim, ask.number, pool=number)
+        if span.status is PoolStatus.INVALID:
+            return Stop(Cause.POOL_INVALID, ask.claim, ask.number, pool=number)
+        bad = poison & ((1 << span.stop) - (1 << span.start))
+        if bad:
+            return Stop(Cause.SELECTOR, ask.claim, ask.number, (bad & -bad).bit_length() - 1)
+    return None
+
+
+def risks(attempt: Attempt) -> list[list[bool]]:
+    """Per claim and request, whether an error may lie in it or in any later one: a hazard, see `search`."""
+    found = [[False] * len(claim.requests) for claim in attempt.shape.claims]
+    risky = False
+    for number, claim in reversed(list(enumerate(attempt.shape.claims))):
+        for position, request in reversed(list(enumerate(claim.requests))):
+            risky = risky or any(
+                (ask.all and ask.constraints)
+                or attempt.pattern.poison[ask.number] & (-1 if ask.admin else ~attempt.in_use)
+                for ask in request.asks
+            )
+            found[number][position] = risky
+    return found
+
 
 #: Steps (devices tried and choices opened) before a search gives up; some ten seconds at worst.
 STEP_LIMIT: Final = 200_000
@@ -96,10 +156,10 @@ class Search:
 
     def run(self) -> Verdict:
         """Upstream's answer."""
-        stop = preparation.problem(self.attempt)
+        stop = problem(self.attempt)
         if stop is not None:
             return stop
-        self._risky = preparation.risks(self.attempt)
+        self._risky = risks(self.attempt)
         if not any(map(any, self._risky)) and not self._bounds.may_fit(0, 0):
             return self._no_fit()
         way: _Way | Stop = self._enter(0, 0)

@@ -9,8 +9,7 @@ from importlib import resources
 
 from allotment.fleet.catalog.allocatable import estimated_room
 from allotment.fleet.catalog.csv_format import read_catalog
-from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.fleet.catalog.verdicts import judged
+from allotment.fleet.catalog.instance_type import InstanceType, judged
 
 _FILE = "instances.csv"
 

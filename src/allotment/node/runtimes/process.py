@@ -29,6 +29,7 @@ happens when the agent dies (:mod:`.launcher`).
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -36,15 +37,40 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.model.trees import Tree
-from allotment.node.runtimes import account
 from allotment.node.runtimes.child_process import Child, Order
 from allotment.node.runtimes.images import Image, Images
 from allotment.node.runtimes.runtime import NotStarted, Sandbox, Write
 from allotment.node.runtimes.tcp_connection import StreamConnection
+from allotment.node.volumes import SERVICE_ACCOUNT
+
+_NAME: Final = "pod"
+
+
+def variables(sandbox: Sandbox, server: str, folder: Path) -> dict[str, str]:
+    """``KUBECONFIG``, for a file that is made in ``folder``; none without a server, or for a pod without a token."""
+    mount = sandbox.mounts.get(SERVICE_ACCOUNT)
+    if not server or mount is None or not (mount / "token").exists():
+        return {}
+    cluster: dict[str, Any] = {"server": server}
+    if server.startswith("https:"):
+        cluster["certificate-authority"] = str(mount / "ca.crt")
+    namespace = sandbox.pod["metadata"].get("namespace", "")
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": _NAME,
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": {"tokenFile": str(mount / "token")}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": namespace}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(tree))
+    return {"KUBECONFIG": str(path)}
+
 
 _HERE: Final = "127.0.0.1"
 _PREFIX: Final = "container-"
@@ -112,7 +138,7 @@ class ProcessRuntime:
             # The container's own folder is one of the host's already, even if the container has a volume at /tmp.
             inside = {name: value for name, value in environment.items() if value != str(folder)}
             environment |= {name: _translated(value, places) for name, value in inside.items()}
-            environment = account.variables(sandbox, self._server, folder) | environment
+            environment = variables(sandbox, self._server, folder) | environment
             directory = _directory(sandbox.spec, image, places, folder)
             if _found(words[0], environment, directory) is None:
                 raise NotStarted("RunContainerError", _not_found(words[0]))

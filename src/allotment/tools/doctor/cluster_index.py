@@ -25,10 +25,9 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.tools.doctor.object_state import name_of, results_of
+from allotment.tools.doctor.object_state import moment_of, name_of, results_of
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.snapshot import Found
-from allotment.tools.doctor.times import moment_of
 from allotment.tools.explain import Explanation, explain
 from allotment.tools.explain.node_eligibility import labels_by_node
 from allotment.tools.explain.subjects import to_try

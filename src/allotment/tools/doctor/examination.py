@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
+from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Finding
+from allotment.tools.doctor.objects import Node, Pod
 from allotment.tools.doctor.snapshot import Found
+from allotment.tools.doctor.wording import counted
+from allotment.tools.sentences import listed, some
+
+
+def verdict(found: Found, findings: Sequence[Finding]) -> str:
+    """One sentence; what could not be read is not counted.
+
+    >>> from allotment.model.features import Features
+    >>> verdict(Found(Features(kube="1.36")), [])
+    'Nothing wrong is seen in 0 nodes, 0 devices, 0 claims and 0 pods.'
+    """
+    of = Counter(type(value) for value in found.values)
+    devices = sum(len(value.spec.devices or ()) for value in found.values if isinstance(value, ResourceSlice))
+    seen = {
+        "nodes": counted(of[Node], "node"), "resourceslices": counted(devices, "device"),
+        "resourceclaims": counted(of[ResourceClaim], "claim"), "pods": counted(of[Pod], "pod"),
+    }  # fmt: skip
+    size = listed(words for kind, words in seen.items() if kind not in found.unread)
+    where = f" in {size}" if size else ", and hardly anything could be looked at"
+    if not findings:
+        return f"Nothing wrong is seen{where}."
+    bad = Counter(finding.severity for finding in findings)
+    return f"{listed(counted(bad[one], one) for one in SEVERITIES if bad[one])}{where}."
+
+
+#: Of one check and severity.
+MOST: Final = 5
+
+
+def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings as sorted by `examine`; those of a check beyond the first few are one."""
+    for (code, severity), group in groupby(findings, lambda finding: (finding.code, finding.severity)):
+        alike = list(group)
+        if len(alike) <= MOST:
+            yield from alike
+            continue
+        yield from alike[: MOST - 1]
+        rest = alike[MOST - 1 :]
+        names = [finding.subject for finding in rest]
+        objects = tuple(name for finding in rest for name in finding.objects)
+        yield Finding(
+            code, severity, f"{len(rest)} more", f"the same kind of trouble: {some(names)}",
+            f"To see them all:\n$ allot doctor --only {code} -o wide", objects,
+        )  # fmt: skip
+
 
 #: The worst first.
 SEVERITIES: Final = ("error", "warning", "note")

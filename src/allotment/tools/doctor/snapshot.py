@@ -10,9 +10,9 @@ from typing import Final
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.tools.doctor.object_state import moment_of, newest
 from allotment.tools.doctor.objects import Event, Lease, Node, Pod, ResourceQuota
 from allotment.tools.doctor.server_facts import facts_among
-from allotment.tools.doctor.times import moment_of, newest
 from allotment.tools.permissions.access_reviews import Ask
 
 #: What ``kubectl get`` gives of a cluster as we ask people for it; an absent kind is one of which there is none.

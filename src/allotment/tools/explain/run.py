@@ -52,13 +52,29 @@ from allotment.tools.explain.origin_mapping import (
     owner_of,
     template_of,
     with_excluded,
+    with_replicas,
 )
 from allotment.tools.explain.pod_claims import Ask, asked
-from allotment.tools.explain.replicas import with_replicas
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
-from allotment.tools.explain.waiting import noted
 from allotment.tools.orphaned_slices import left_out
-from allotment.tools.sentences import some
+from allotment.tools.sentences import listed, some
+
+
+def noted(answer: Answer, pod: Pod) -> Answer:
+    """The answer for a pod without a node; if it would fit, with what is known of why it waits all the same."""
+    return replace(answer, waits=_held(pod)) if answer.fits else answer
+
+
+def _held(pod: Pod) -> str:
+    if gates := [gate.name for gate in pod.spec.scheduling_gates]:
+        held = f"scheduling gate{'s' * (len(gates) > 1)} {listed(gates)}"
+        return f"no scheduler looks at it while it has {held}; to be removed by whoever set it"
+    told = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    if told is not None:
+        words = told.message or told.reason
+        return f"its scheduler said last: {'; '.join(words.splitlines())}" if told.status == "False" and words else ""
+    known = pod.metadata.uid and pod.spec.scheduler_name
+    return f"scheduler {pod.spec.scheduler_name} has said nothing of it yet" if known else ""
 
 
 def explain(values: Iterable[Object], features: Features, tries: int | None = None) -> Explanation:

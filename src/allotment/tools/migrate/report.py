@@ -12,6 +12,22 @@ from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.plugin_requests import GENERATED, ContainerAsk, subject_of
 from allotment.tools.migrate.target import Target
 
+
+class Section(Value, frozen=True, omit_defaults=False):
+    """``title`` in a few words, ``lines`` as they are to be read, each a paragraph.
+
+    A line that begins with a blank is a command: it is to be copied, and so it is not broken. ``table`` stands below
+    the first line, its headers first. ``fine`` is false where something stands in the way, which the exit code tells.
+    ``data`` is the same for programs.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    table: tuple[tuple[str, ...], ...] = ()
+    fine: bool = True
+    data: dict[str, object] = {}
+
+
 #: Where new DeviceClasses go, which are nobody's file.
 CLASSES_FILE: Final = "device-classes.yaml"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -11,20 +13,71 @@ from allotment.model.editing.edits import Edit, EditError
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document, load_text
 from allotment.tools.migrate.actions import Course
-from allotment.tools.migrate.claim_plan import Plan
+from allotment.tools.migrate.claim_plan import Plan, label
 from allotment.tools.migrate.classes import Serving, serving
 from allotment.tools.migrate.decision import Decision
 from allotment.tools.migrate.decision_rules import course_of
 from allotment.tools.migrate.manifest_edits import edits_of
 from allotment.tools.migrate.manifest_writer import claim_text, class_text
-from allotment.tools.migrate.naming import Names, after_object, after_plan
 from allotment.tools.migrate.notes import notes_of
 from allotment.tools.migrate.report import CLASSES_FILE, Made, Migrated, Migration
 from allotment.tools.migrate.resource_names import in_words
 from allotment.tools.migrate.shared_claims import put_together, with_needs
 from allotment.tools.migrate.target import Target
 from allotment.tools.migrate.workload_reader import workloads_of
-from allotment.tools.views import mapping, text
+from allotment.tools.views import PodView, claim_view, mapping, text
+
+_SUFFIX: Final = "-gpu"
+_PRODUCT: Final = re.compile(r'\.productName == "([^"]+)"')
+
+
+class Names:
+    """Names that are free: those of claims and templates in the files are taken, and each is given once."""
+
+    def __init__(self, documents: Iterable[Document], namespace: str) -> None:
+        views = (claim_view(document, namespace) for document in documents)
+        self._taken: set[tuple[str, str, str]] = {
+            (view.kind, view.key.namespace, view.key.name) for view in views if view is not None
+        }
+
+    def give(self, kind: str, namespace: str, wanted: str) -> str:
+        """The name, or with a number where it is taken."""
+        number, name = 1, wanted
+        while (kind, namespace, name) in self._taken:
+            number += 1
+            name = f"{wanted[:60]}-{number}"
+        self._taken.add((kind, namespace, name))
+        return name
+
+
+def after_object(views: Iterable[PodView]) -> str:
+    """After the object that makes all these pods, and the part of it where there is but one; empty for several."""
+    listed = tuple(views)
+    if len({(view.kind, view.key) for view in listed}) > 1:
+        return ""
+    parts = {view.part for view in listed}
+    return after_workload(listed[0].key.name, parts.pop() if len(parts) == 1 else "")
+
+
+def after_workload(workload: str, part: str = "") -> str:
+    """``web`` -> ``web-gpu``, a DNS label.
+
+    >>> after_workload("vllm.prod")
+    'vllm-prod-gpu'
+    """
+    return label(f"{workload or 'pod'}-{part}")[: 63 - len(_SUFFIX)].rstrip("-") + _SUFFIX
+
+
+def after_plan(plan: Plan) -> str:
+    """After what is asked: ``nvidia-a100-sxm4-40gb-x8``, ``mig-1g-5gb``, ``gpu``."""
+    parts = []
+    for request in plan.requests:
+        texts = [condition.expression for condition in request.kind.conditions]
+        product = next((found[1] for text in texts if (found := _PRODUCT.search(text))), "")
+        instead = next((c.instead_of for c in request.kind.conditions if "/mig-" in c.instead_of), "")
+        what = label(instead.rpartition("/")[2]) if instead else label(product) if product else "gpu"
+        parts.append(what + (f"-x{request.number}" if request.number > 1 else ""))
+    return label("-".join(dict.fromkeys(parts)))
 
 
 def migrate(documents: Iterable[Document], target: Target, namespace: str = "default") -> Migration:

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from allotment.tools.migrate.preflight.telling import pre_flight
-from allotment.tools.migrate.report import Migration
+import msgspec
+
+from allotment.tools.migrate.preflight.check import Check
+from allotment.tools.migrate.preflight.checks import checks_of
+from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.rollout.telling import roll_back
-from allotment.tools.migrate.section import Section
 from allotment.tools.migrate.simulation.comparison import Comparison
 from allotment.tools.migrate.simulation.text import before_and_after
+
+TITLE = "Pre-flight"
+
+
+def pre_flight(migration: Migration, trial: Comparison | None) -> Section | None:
+    """The section; None where no workload asks for anything."""
+    checks = checks_of(migration, trial)
+    if not checks:
+        return None
+    lines = [line for one in checks if one.state == "to do" for line in _said(one)]
+    lines += [line for one in checks if one.state == "cannot tell" and not one.usual for line in _said(one)]
+    usual = ", ".join(one.title for one in checks if one.state == "cannot tell" and one.usual)
+    if usual:
+        lines.append(f"to look at: {usual}. -d DIR writes the commands, and why, to DIR/README.md.")
+    fine = ", ".join(one.title for one in checks if one.state == "ok")
+    if fine:
+        lines.append(f"ok: {fine}.")
+    return Section(
+        title=TITLE,
+        lines=tuple(lines),
+        fine=not any(one.danger for one in checks),
+        data={"checks": msgspec.to_builtins(checks)},
+    )
+
+
+def _said(check: Check) -> Iterator[str]:
+    yield f"{check.state}: {check.title}. {check.text}"
+    if check.state == "to do" and check.commands:
+        yield from (f"  {line}" for line in check.commands)
+    elif check.look:
+        yield f"  {check.look}"
+
 
 #: A section, or None where there is nothing to say. There is no comparison where nothing was given to try things on.
 Writer = Callable[[Migration, Comparison | None], Section | None]

@@ -7,7 +7,7 @@ the rest: which GPU (feature discovery, the clouds), how it is cut, how many sha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
-from allotment.tools.migrate.bare import bare_views
 from allotment.tools.migrate.plugin_config import configured, cut_on_nodes, on_nodes, selected, single_profile
 from allotment.tools.migrate.plugin_requests import (
     GENERATED,
@@ -27,9 +26,52 @@ from allotment.tools.migrate.plugin_requests import (
     Term,
     WorkloadAsk,
 )
-from allotment.tools.migrate.resource_names import SHARED, asks_of
+from allotment.tools.migrate.resource_names import SHARED, asks_of, vendor_of
 from allotment.tools.migrate.target import Target
-from allotment.tools.views import ContainerView, PodView, at, items, mapping, pod_views, strings, text
+from allotment.tools.views import ContainerView, PodView, at, is_dra, items, key_of, mapping, pod_views, strings, text
+from allotment.tools.views.pod_specs import pod_specs
+
+_NOT_ASKED: Final = ("status", "metadata")
+
+
+def bare_views(document: Document, namespace: str) -> Iterator[PodView]:
+    """Each place of a document where a vendor's resources are asked for outside of any pod."""
+    if is_dra(document):
+        return
+    pods = {one.path for one in pod_specs(document)}
+    for path in _places(document.tree, (), pods):
+        resources = mapping(at(document.tree, (*path, "resources")))
+        limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
+        name = text(mapping(at(document.tree, path)).get("name")) or str(path[-1] if path else "")
+        container = ContainerView(path, name, False, (), limits, requests)
+        kind, part = document.kind or "Values", _spelled(path)
+        yield PodView(document, kind, key_of(document, namespace), path, {}, 1, (), (container,), True, part)
+
+
+def _places(tree: Any, path: Path, pods: Collection[Path]) -> Iterator[Path]:
+    if path in pods:
+        return
+    if isinstance(tree, list):
+        for number, item in enumerate(tree):
+            yield from _places(item, (*path, number), pods)
+    elif isinstance(tree, dict):
+        resources = mapping(tree.get("resources"))
+        if any(_asks(resources.get(field)) for field in ("limits", "requests")):
+            yield path
+        for key, value in tree.items():
+            if len(path) > 0 or key not in _NOT_ASKED:
+                yield from _places(value, (*path, key), pods)
+
+
+def _asks(amounts: Any) -> bool:
+    return any(vendor_of(str(name)) for name in mapping(amounts))
+
+
+def _spelled(path: Path) -> str:
+    """``predictor.model``, ``tasks[0]``: below ``spec``, which all objects have."""
+    steps = path[1:] if path[:1] == ("spec",) else path
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+
 
 _REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")

@@ -8,14 +8,17 @@ slices every planned pod is bound to its node. The bound is of the rows alone: n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final, TypeAlias
 
 from msgspec import structs
 
+from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.instance_type import InstanceType
+from allotment.fleet.catalog.labels import SETTERS
+from allotment.fleet.catalog.price_dates import dated
 from allotment.model.core import HOSTNAME
 from allotment.model.features import Features
 from allotment.model.meta import Object
@@ -25,16 +28,49 @@ from allotment.tools.plan.formulation.conflicts import is_alone
 from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.offerings.offers import MICRO, quotas
-from allotment.tools.plan.pending_pods.demand import Demand, Waiting, demand_of
+from allotment.tools.plan.pending_pods.demand import Demand, Waiting, asked_labels, demand_of
 from allotment.tools.plan.pending_pods.grouping import Item, Kind, firm_kinds_of
 from allotment.tools.plan.placement.assignment import Seated, seat
 from allotment.tools.plan.placement.group_splitting import parted
 from allotment.tools.plan.placement.planned_nodes import Berth, Names, berths_of, single
 from allotment.tools.plan.placement.unserved_pods import Why, not_seated, refused, why
 from allotment.tools.plan.placement.zones import in_zones
-from allotment.tools.plan.reasons.notes import notes_on
 from allotment.tools.plan.reasons.type_verdicts import choices
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
+
+
+def notes_on(types: Sequence[InstanceType], seated: Iterable[Waiting]) -> Iterator[str]:
+    """About the types that are bought, and the pods that come on machines of theirs."""
+    estimated = [one.key for one in types if one.room is not None and one.room.estimated]
+    if estimated:
+        yield f"cpu and memory that {_have(estimated)} for pods are estimated"
+    pods = list(seated)
+    disks = [one.key for one in types if disk_of(one).estimated]
+    if disks and any("ephemeral-storage" in pod.asked.requests for pod in pods):
+        yield f"ephemeral-storage that {_have(disks)} for pods is estimated: ephemeral_gib of a catalogue says yours"
+    borderline = [one.key for one in types if one.memory_bound]
+    if borderline:
+        yield f"GPU memory of {', '.join(borderline)} is not its driver's figure: claims near it are borderline"
+    for setter, labels in _set_by(pods).items():
+        yield f"{', '.join(sorted(labels))}: a node has it only where {setter} sets it"
+    when = dated(one.as_of for one in types)
+    if when:
+        yield f"prices are of {when}"
+
+
+def _have(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def _set_by(pods: Iterable[Waiting]) -> Mapping[str, set[str]]:
+    """Labels that pods ask, by who would set them, where that one may not be there."""
+    found: dict[str, set[str]] = {}
+    for pod in pods:
+        for label in asked_labels(pod):
+            setter = SETTERS.get(label.partition("/")[0])
+            if setter is not None:
+                found.setdefault(setter, set()).add(label)
+    return found
 
 
 def plan(
@@ -298,7 +334,7 @@ class _Planning:
 
     def _bound(self, packing: Packing, seated: Seated) -> Decimal:
         """What the same pods cost at least, with nothing decided but what they and the limits say."""
-        from allotment.packing.bound import lower_bound
+        from allotment.packing.solve import lower_bound
 
         firm = self._firm()
         problem = firm.problem

@@ -6,8 +6,8 @@ import pytest
 
 from allotment.cel.checking import types
 from allotment.cel.checking.environment import Environment, declare
-from allotment.cel.checking.output import require_bool
 from allotment.cel.errors import CompileError
+from allotment.cel.selector import require_bool
 from allotment.cel.syntax.ast import Call, Ident, walk
 from tests.unit.cel.compiling import DYNAMIC, STORED, compiled
 

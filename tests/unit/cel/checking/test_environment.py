@@ -7,8 +7,8 @@ import pytest
 from allotment.cel.checking import types
 from allotment.cel.checking.declarations import parse_type
 from allotment.cel.checking.environment import declare, environment
-from allotment.cel.checking.output import require_bool
 from allotment.cel.errors import CompileError
+from allotment.cel.selector import require_bool
 from allotment.model.features import RELEASES, Features
 from tests.unit.cel.compiling import compiled
 

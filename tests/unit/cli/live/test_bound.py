@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.cli.live import bound
+from allotment.cli.live import explain
 from allotment.model.core import Pod, PodExtendedResourceClaimStatus, PodSpec, PodStatus
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import (
@@ -26,6 +26,6 @@ def test_devices_of_an_extended_resource_are_told() -> None:
         metadata=ObjectMeta(name="web-extended-resources-x7k2p", namespace="ns"),
         status=ResourceClaimStatus(allocation=AllocationResult(devices=DeviceAllocationResult(results=(device,)))),
     )
-    (answer,) = bound.answers([pod], [claim])
+    (answer,) = explain.answers([pod], [claim])
     assert [given.name for given in answer.claims] == ["ns/web-extended-resources-x7k2p"]
     assert [one.device for one in answer.claims[0].devices] == ["gpu-3"]

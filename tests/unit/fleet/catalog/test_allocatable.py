@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allotment.fleet.catalog import catalog, merged, read_catalog, template_of
 from allotment.fleet.catalog.allocatable import Disk, disk_of, estimated_room
-from allotment.fleet.catalog.writing import written
+from allotment.fleet.catalog.csv_format import written
 
 SIZES = st.decimals(1, 400, places=0)
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from allotment.fleet import accelerators
 from allotment.fleet.catalog import CAPACITY_TYPES, InstanceType, Room, catalog, read_catalog
-from allotment.fleet.catalog.csv_format import COLUMNS, cells
-from allotment.fleet.catalog.verdicts import judged
-from allotment.fleet.catalog.writing import written
+from allotment.fleet.catalog.csv_format import COLUMNS, cells, written
+from allotment.fleet.catalog.instance_type import judged
 
 USD = "wanted USD per hour, above 0 and at most 10000"
 HEAD = "provider,instance_type,vcpu,memory_gib,gpu_count,gpu,on_demand_usd_per_hour,spot_usd_per_hour"

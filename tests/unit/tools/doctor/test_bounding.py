@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.doctor.bounding import MOST, bounded
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.examination import examine
+from allotment.tools.doctor.examination import MOST, bounded, examine
 from allotment.tools.doctor.finding import Finding, Severity
 from allotment.tools.doctor.workload_groups import crowd
 from tests.unit.tools.doctor.clinic import Cluster

@@ -6,9 +6,9 @@ import csv
 import io
 from decimal import Decimal
 
+from allotment.cli.replay.options import prices_of
 from allotment.fleet.catalog import catalog
 from allotment.tools.replay.manifests import SOLD
-from allotment.tools.replay.prices import prices_of
 from allotment.tools.replay.report import Mark, Outcome, Spread, cost, curves_of, to_csv
 
 

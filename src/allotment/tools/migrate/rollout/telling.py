@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from allotment.tools.migrate.report import Migration
+from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.rollout.steps import changed, obsolete, replaced
-from allotment.tools.migrate.section import Section
 from allotment.tools.migrate.simulation.comparison import Comparison
 
 TITLE = "Roll-back"

@@ -8,21 +8,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from allotment.model.core import Pod
+from allotment.model.core import Pod, PodSpec
 from allotment.model.decoding import Manifest, decode_all
+from allotment.model.fields import shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.model.meta import Object
+from allotment.model.meta import Object, ObjectMeta
+from allotment.model.quantity import QuantityError
+from allotment.model.strict_decoding import check
+from allotment.model.trees import to_value
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import Job
 from allotment.tools.migrate.plugin_requests import GENERATED, Ask, WorkloadAsk
 from allotment.tools.migrate.report import Migrated, Migration
-from allotment.tools.migrate.simulation.parts import pods_of_part
 from allotment.tools.migrate.simulation.trial_result import name_of
 from allotment.tools.migrate.workload_reader import workloads_of
 from allotment.tools.views import PodView, mapping, pod_views
+
+
+def pods_of_part(view: PodView, namespace: str, limit: int) -> tuple[Pod, ...]:
+    """As many pods as run at once; none where the spec cannot be read."""
+    spec = _spec(view)
+    if spec is None:
+        return ()
+    stem = "-".join(word for word in (view.key.name, view.part) if word) or "pod"
+    names = (f"{stem}-{number}" for number in range(min(view.replicas, limit)))
+    return tuple(Pod(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec) for name in names)
+
+
+def _spec(view: PodView) -> PodSpec | None:
+    shape = shape_of("v1", "Pod")
+    assert shape is not None
+    checked = check({"apiVersion": "v1", "kind": "Pod", "spec": view.tree}, "v1", "Pod", shape)
+    if any(misfit.sort != "unknown" for misfit in checked.misfits):
+        return None
+    try:
+        return to_value(checked.tree.get("spec") or {}, PodSpec)
+    except (msgspec.ValidationError, QuantityError):
+        return None
+
 
 #: More pods than anybody would want to see tried.
 MOST_PODS = 20_000

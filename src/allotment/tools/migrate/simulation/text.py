@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from allotment.tools.migrate.report import Migration
-from allotment.tools.migrate.section import Section
+from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.simulation.comparison import Compared, Comparison
 from allotment.tools.migrate.simulation.device_kind import Got
 from allotment.tools.sentences import some

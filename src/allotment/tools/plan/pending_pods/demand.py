@@ -26,10 +26,35 @@ from allotment.node_fit.pod_requirements import Demands
 from allotment.tools.explain.extended_resources import extended_claim, served
 from allotment.tools.explain.input import Input, sort
 from allotment.tools.explain.origin_mapping import owner_of
-from allotment.tools.plan.pending_pods.gangs import gang_of
 from allotment.tools.plan.pending_pods.pod_claims import Claims, claims_of
 from allotment.tools.plan.pending_pods.volumes import Reach, Volumes
 from allotment.tools.plan.report import Unserved
+
+#: Labels and annotations by which schedulers know a gang. Its name is unique in a namespace.
+MARKS: Final = (
+    "allotment.dev/gang",
+    "scheduling.x-k8s.io/pod-group",  # the coscheduling plugin
+    "pod-group.scheduling.sigs.k8s.io",  # the same, before
+    "scheduling.k8s.io/group-name",  # Volcano, an annotation
+    "kueue.x-k8s.io/pod-group-name",
+)
+
+
+def gang_of(pod: Pod) -> str:
+    """The gang that a pod is in, as ``namespace/name``; empty for none.
+
+    >>> from allotment.model.meta import ObjectMeta
+    >>> gang_of(Pod(metadata=ObjectMeta(name="a-0", namespace="ml", labels={"allotment.dev/gang": "a"})))
+    'ml/a'
+    """
+    name = ""
+    if pod.spec.scheduling_group is not None:
+        name = pod.spec.scheduling_group.pod_group_name or ""
+    if not name:
+        marked = (pod.metadata.labels.get(mark) or pod.metadata.annotations.get(mark) for mark in MARKS)
+        name = next((found for found in marked if found), "")
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
 
 _FINISHED: Final = ("Succeeded", "Failed")
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME, PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.meta import ObjectKey
-from allotment.model.pod_placement import PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.assigned_pod import Resident
 from allotment.node_fit.filters.inter_pod_affinity import meant

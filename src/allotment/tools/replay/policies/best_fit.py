@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, largest
-from allotment.tools.replay.policies.scores import cost
+from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, cost, largest
 from allotment.tools.replay.workload import Shape
 
 

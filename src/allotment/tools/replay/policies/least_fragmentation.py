@@ -13,8 +13,7 @@ import numpy as np
 
 from allotment.tools.replay.fragmentation import Usable
 from allotment.tools.replay.node_states import Floats
-from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting
-from allotment.tools.replay.policies.scores import cost
+from allotment.tools.replay.policies.policy import Candidates, Judge, Policy, Setting, cost
 from allotment.tools.replay.trace import WHOLE
 from allotment.tools.replay.workload import Shape, Workload
 

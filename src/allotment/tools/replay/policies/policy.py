@@ -6,9 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from allotment.tools.replay.node_states import Floats, Ints, Standing
 from allotment.tools.replay.trace import WHOLE, TraceNode
 from allotment.tools.replay.workload import Shape, Workload
+
+
+def cost(score: Floats) -> Floats:
+    """What a score from 0 to 1 costs, when it is given in whole numbers up to 100.
+
+    >>> cost(np.array([0.031, 0.039, 1.0])).tolist()
+    [-3.0, -3.0, -100.0]
+    """
+    whole: Floats = -np.floor(100 * np.clip(score, 0, 1))
+    return whole
 
 
 class Candidates(NamedTuple):

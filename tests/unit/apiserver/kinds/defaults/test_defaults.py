@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.apiserver.kinds.defaults import TYPES, defaults_for
-from allotment.apiserver.kinds.defaults.images import pull_policy
+from allotment.apiserver.kinds.defaults.pods import pull_policy
 from allotment.model.fields import kinds_of, shape_of
 from allotment.model.normal_form import normal
 from allotment.model.trees import Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allotment.fleet.catalog import merged, read_catalog
-from allotment.fleet.catalog.writing import written
+from allotment.fleet.catalog.csv_format import written
 from allotment.model.core import Taint
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.pending_pods.demand import demand_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allotment.model.meta import Object
 from allotment.tools.plan.limits import Limits
-from allotment.tools.plan.reasons.nearest import with_nearest
+from allotment.tools.plan.reasons.type_verdicts import with_nearest
 from tests.unit.tools.plan.demands import FEATURES, claim_template, instance, planned, pod, request
 
 CATALOG = (instance("t4", "t4", 1, "0.5"), instance("a10g", "a10g", 1, "1.0"))

@@ -8,10 +8,9 @@ from allotment.cel.syntax.ast import Call, Const
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.amounts import amount
 from allotment.tools.check.selectors.edits import mended
 from allotment.tools.check.selectors.expressions import Expression, in_each
-from allotment.tools.check.selectors.operands import is_quantity
+from allotment.tools.check.selectors.operands import amount, is_quantity
 from allotment.tools.views import SelectorView
 
 

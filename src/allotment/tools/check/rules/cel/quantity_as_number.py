@@ -10,10 +10,17 @@ from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.amounts import Amount, amount, amount_of_number
 from allotment.tools.check.selectors.edits import bare, mended, receiver
 from allotment.tools.check.selectors.expressions import Expression, in_each
-from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand
+from allotment.tools.check.selectors.operands import (
+    EQUALITIES,
+    METHODS,
+    RELATIONS,
+    Amount,
+    amount,
+    amount_of_number,
+    operand,
+)
 from allotment.tools.views import SelectorView
 
 

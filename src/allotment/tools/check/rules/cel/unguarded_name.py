@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
+from typing import Final
 
 from allotment.cel.device import DeviceInput
 from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.selector import Selector
+from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
-from allotment.cel.syntax.ast import Call, Node
+from allotment.cel.syntax.ast import Call, Comprehension, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import STANDARD
@@ -16,10 +18,66 @@ from allotment.tools.check.rule import Fix, Found, Level, Rule
 from allotment.tools.check.selectors.device_types import presence
 from allotment.tools.check.selectors.edits import replaced
 from allotment.tools.check.selectors.expressions import Access, Expression, expression, read_selectors
-from allotment.tools.check.selectors.guards import reads
-from allotment.tools.check.selectors.lines import on_lines
 from allotment.tools.check.selectors.reachability import Lack, lacking, reaching_access, selectors_passed
 from allotment.tools.views import SelectorView
+
+#: A line that becomes longer is broken.
+_LONGEST: Final = 100
+_AND: Final = " && "
+
+
+def on_lines(view: SelectorView, extent: Extent, text: str) -> str:
+    """``text``, which takes the place of a part of an expression, with a line break at its last ``&&`` if needed."""
+    document = view.document
+    before, joined, behind = text.rpartition(_AND)
+    if not joined:
+        return text
+    lines = document.origin.source.removeprefix("\ufeff").split("\n")
+    opening = document.extent(view.path)[0]
+    start, end = document.extent(view.path, part=extent)
+    if max(start.line, end.line) > len(lines) or lines[opening.line - 1][opening.column - 1 : opening.column] != "|":
+        return text
+    rest = len(lines[end.line - 1].rstrip()) - (end.column - 1)
+    if start.column - 1 + len(text) + rest <= _LONGEST:
+        return text
+    line = view.expression[view.expression.rfind("\n", 0, extent[0]) + 1 :]
+    margin = "\n" + line[: len(line) - len(line.lstrip(" "))]
+    if "\n&&" in view.expression.replace(" ", ""):  # each line begins with what joins it to the one above
+        return f"{before}{margin}{_AND.lstrip()}{behind}"
+    return f"{before}{_AND.rstrip()}{margin}{behind}"
+
+
+def reads(read: Expression, node: Node, wanted: Callable[[Access], bool], becomes: bool | None) -> bool:
+    """Whether a node comes to ``becomes`` (None: to anything) only by reading a name that is ``wanted``."""
+    names = {a.steps[1].node.id for a in read.accesses if a.name and not a.tolerant and wanted(a)}
+    return _reads(node, names, becomes)
+
+
+def _reads(node: Node, names: Container[int], becomes: bool | None) -> bool:
+    if node.id in names:
+        return True
+    if isinstance(node, Comprehension):
+        return _reads(node.iter_range, names, None)
+    if not isinstance(node, Call):
+        return any(_reads(one, names, None) for one in ast.children(node))
+    match node.function:
+        case ast.AND | ast.OR if becomes is None:
+            return _reads(node, names, True) and _reads(node, names, False)
+        case ast.AND | ast.OR:
+            found = [_reads(one, names, becomes) for one in node.args]
+            # One operand is enough for the value that decides; the other needs them all.
+            return all(found) if becomes is (node.function == ast.OR) else any(found)
+        case ast.NOT:
+            return _reads(node.args[0], names, None if becomes is None else not becomes)
+        case ast.CONDITIONAL:
+            condition, *ways = node.args
+            return all(
+                _reads(condition, names, value) or _reads(way, names, becomes)
+                for value, way in zip((True, False), ways, strict=True)
+            )
+        case "orValue" | "or" if node.target is not None:
+            return _reads(node.target, names, None)
+    return any(_reads(one, names, None) for one in ast.children(node))
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

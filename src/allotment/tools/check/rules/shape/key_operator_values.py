@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.class_driver import driver_of_class
+from allotment.tools.check.names.known_names import vocabularies
 from allotment.tools.check.objects.decoding_errors import misfits_of
 from allotment.tools.check.rule import Fix, Found, Rule
 from allotment.tools.check.selectors.cel_conversion import InCel, in_cel
 from allotment.tools.views import at, mapping, strings, text
+
+_DRIVER: Final = re.compile(r"""device\s*\.\s*driver\s*==\s*["']([^"']+)["']""")
+
+
+def driver_of_class(bundle: Bundle, name: str) -> str:
+    """The driver whose devices a class selects: by its own selector, or because the driver's chart installs it.
+
+    Empty where nothing tells.
+    """
+    known = bundle.known_classes.get(name)
+    written = [view.expression for one in bundle.classes if one.name == name for view in one.selectors]
+    if known is not None:
+        written += [selector.cel.expression for selector in known.spec.selectors if selector.cel is not None]
+    for expression in written:
+        if found := _DRIVER.search(expression):
+            return found[1]
+    return next((words.driver for words in vocabularies(bundle) if words.device_class(name) is not None), "")
 
 
 def _find(bundle: Bundle) -> Iterator[Found]:

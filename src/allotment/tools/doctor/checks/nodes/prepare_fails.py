@@ -9,9 +9,8 @@ from typing import Final
 
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.object_state import name_of
+from allotment.tools.doctor.object_state import moment_of, name_of
 from allotment.tools.doctor.objects import Event, Pod
-from allotment.tools.doctor.times import moment_of
 from allotment.tools.doctor.wording import about, remedy, unique
 from allotment.tools.doctor.workload_groups import crowd
 
