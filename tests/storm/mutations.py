@@ -26,10 +26,10 @@ from allotment.cli.output.console import Screen
 from allotment.model.features import RELEASES, Features
 from allotment.model.loading import commentary, load_text
 from allotment.model.serialization import to_json
-from allotment.tools.check.bundle import Bundle, Settings, World
-from allotment.tools.check.catalog import by_code
+from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
+from allotment.tools.check.catalog import rules_by_code
 from allotment.tools.check.fixer import fix
-from allotment.tools.check.policy import Policy
+from allotment.tools.check.policy import CheckPolicy
 from tests.storm.mutated import mutated
 from tests.unit.tools.check.bundles import world_of
 
@@ -44,31 +44,31 @@ _FORMATS: Final[tuple[Callable[[Told], Any], ...]] = (
 )
 
 
-def attempt(text: str, settings: Settings, world: World | None, mend: bool, form: int = 0) -> Counter[str]:
+def attempt(text: str, settings: CheckSettings, world: TargetCluster | None, mend: bool, form: int = 0) -> Counter[str]:
     """Check a text and tell of it, or mend it; how often each code was found."""
     loaded = load_text(text, FILE)
     bundle = Bundle(loaded.documents, settings, world, loaded.problems)
     if mend:
         return _mended(text, bundle)
-    findings = Policy().judge(bundle, {FILE: text}).findings
+    findings = CheckPolicy().evaluate(bundle, {FILE: text}).findings
     for finding in findings:
-        assert finding.fix is None or by_code()[finding.code].fixable, f"{finding.code} says that it has no fix"
+        assert finding.fix is None or rules_by_code()[finding.code].fixable, f"{finding.code} says that it has no fix"
     _FORMATS[form](Told(findings, {FILE: text}, objects=len(bundle.documents)))
     return Counter(finding.code for finding in findings)
 
 
 def _mended(text: str, bundle: Bundle) -> Counter[str]:
     def judge(one: Bundle) -> Any:
-        return Policy().judge(one, _sources(one) or {FILE: text}, mending=True).findings
+        return CheckPolicy().evaluate(one, _sources(one) or {FILE: text}, for_fixing=True).findings
 
-    fixed = fix(bundle, unsafe=True, judge=judge)
+    fixed = fix(bundle, unsafe=True, find=judge)
     new = fixed.texts.get(FILE, text)
     loaded = load_text(new, FILE)
     assert [one.code for one in loaded.problems] == [one.code for one in bundle.problems], "mending made it unreadable"
     if all(not document.origin.json for document in bundle.documents) and not bundle.problems:
         assert _remarks(new) == _remarks(text), "mending lost a comment"
     again = fix(
-        Bundle(loaded.documents, bundle.settings, bundle.world, loaded.problems), unsafe=True, judge=judge
+        Bundle(loaded.documents, bundle.settings, bundle.cluster, loaded.problems), unsafe=True, find=judge
     )  # fmt: skip
     assert not again.texts, f"mended twice: {sorted({finding.code for finding in again.applied})}"
     return Counter(finding.code for finding in fixed.remaining)
@@ -98,7 +98,7 @@ def run(
     for number in numbers:
         dice = random.Random(f"{seed}/{number}")
         text = mutated(dice, dice.choice(texts), dice.choice(texts))
-        settings = Settings(Features(kube=dice.choice(RELEASES)))
+        settings = CheckSettings(Features(kube=dice.choice(RELEASES)))
         world, mend, form = dice.choice(worlds), dice.random() < 0.4, dice.randrange(len(_FORMATS))
         try:
             told += attempt(text, settings, world, mend, form)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.tools.check.bundle import Settings
+from allotment.tools.check.bundle import CheckSettings
 from tests.storm.mutations import attempt, run, sources
 
 EXAMPLES = Path(__file__).parents[2] / "src/allotment/examples"
@@ -23,4 +23,4 @@ def test_every_packaged_manifest_is_checked_and_told_in_every_format() -> None:
     for text in sources([EXAMPLES])[::4]:
         assert not load_text(text).problems
         for form in range(4):
-            attempt(text, Settings(Features(kube="1.36")), None, mend=False, form=form)
+            attempt(text, CheckSettings(Features(kube="1.36")), None, mend=False, form=form)

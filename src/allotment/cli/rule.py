@@ -11,10 +11,10 @@ from typing import Any, Final
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import FRAME_WIDTH, Mistake
 from allotment.fleet.errors import nearest
-from allotment.tools.check.catalog import FAMILIES, catalogue
-from allotment.tools.check.reference import address, fixes, headline
+from allotment.tools.check.catalog import FAMILIES, all_rules
+from allotment.tools.check.reference import page_link, fix_availability, headline
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.selection import is_known, known_words, means
+from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
 
 _MARKS: Final = {"": "", "safe": "[*]", "unsafe": "[?]", "safe or unsafe": "[*]"}
 #: Columns of code, level and mark before a summary.
@@ -25,9 +25,9 @@ def run(arguments: Namespace) -> int:
     """Print the rules that are meant: one in full, several as a table."""
     screen = open_screen()
     word = arguments.rule or "all"
-    if not is_known(word):
-        raise Mistake(f"no rule is called {word!r}", nearest(word, known_words()) or "allot rule lists all of them")
-    meant = [rule for rule in catalogue() if means(word, rule.code)]
+    if not is_known_pattern(word):
+        raise Mistake(f"no rule is called {word!r}", nearest(word, known_patterns()) or "allot rule lists all of them")
+    meant = [rule for rule in all_rules() if pattern_matches(word, rule.code)]
     single = len(meant) == 1
     if arguments.output == "json":
         listed = [_data(rule) for rule in meant]
@@ -76,7 +76,7 @@ def _show(screen: Screen, rule: Rule) -> None:
             shown = f"  {line}" if line else ""
             screen.line(shown if number in same else screen.paint(shown, colour))
     screen.line()
-    for line in folded(f"Fix: {fixes(rule)}", screen.width):
+    for line in folded(f"Fix: {fix_availability(rule)}", screen.width):
         screen.line(line)
     if rule.see:
         screen.line(f"See: {rule.see}")
@@ -92,5 +92,5 @@ def _data(rule: Rule) -> dict[str, Any]:
     return {
         "code": rule.code, "name": rule.name, "family": rule.family, "level": rule.level, "summary": rule.summary,
         "why": rule.why, "bad": rule.bad, "good": rule.good, "fixable": rule.fixable, "see": rule.see,
-        "url": address(rule.code),
+        "url": page_link(rule.code),
     }  # fmt: skip

@@ -35,6 +35,6 @@ def _run(arguments: Namespace) -> int:
         from allotment.cli.check.fixes import mend
 
         return mend(screen, arguments, options, files, bundle)
-    told = told_of(bundle, options.policy.judge(bundle, files.sources), options, files)
+    told = told_of(bundle, options.policy.evaluate(bundle, files.sources), options, files)
     write(screen, told, arguments.output)
     return exit_code(told, options)

@@ -20,7 +20,7 @@ from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import Mistake
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
-from allotment.tools.check.fixer import Fixed, fix
+from allotment.tools.check.fixer import FixResult, fix
 
 #: Formats that tell what is left and have no place for a text.
 _PROGRAMS: Final = ("json", "sarif", "github")
@@ -32,13 +32,13 @@ def mend(screen: Screen, arguments: Namespace, options: Options, files: Files, b
         raise Mistake(f"--diff: a text, which -o {arguments.output} has no place for", "leave one of them out")
 
     def judge(other: Bundle) -> tuple[Finding, ...]:
-        return options.policy.judge(other, {**files.sources, **_sources(other)}, mending=True).findings
+        return options.policy.evaluate(other, {**files.sources, **_sources(other)}, for_fixing=True).findings
 
-    fixed = fix(bundle, unsafe=arguments.unsafe, judge=judge)
+    fixed = fix(bundle, unsafe=arguments.unsafe, find=judge)
     changed = {file: text for file, text in fixed.texts.items() if text != files.sources[file]}
     after = files.with_texts(changed)
-    rest = Bundle(after.documents, bundle.settings, bundle.world, after.problems, bundle.namespace)
-    told = told_of(rest, options.policy.judge(rest, after.sources), options, after)
+    rest = Bundle(after.documents, bundle.settings, bundle.cluster, after.problems, bundle.namespace)
+    told = told_of(rest, options.policy.evaluate(rest, after.sources), options, after)
     told.fixed = fixed.applied
     told.findings = _by_hand(told.findings, fixed)
     if arguments.diff:
@@ -61,7 +61,7 @@ def _sources(bundle: Bundle) -> dict[str, str]:
     return {document.file: document.origin.source for document in bundle.documents}
 
 
-def _by_hand(findings: Iterable[Finding], fixed: Fixed) -> list[Finding]:
+def _by_hand(findings: Iterable[Finding], fixed: FixResult) -> list[Finding]:
     """The findings; those whose fix could not be made offer none, and say what to do and why it was not done."""
     reasons = {_known_by(finding): reason for finding, reason in fixed.unfixable}
     told = []

@@ -6,8 +6,8 @@ from typing import Any
 
 from allotment.cli.check.replacements import replacements
 from allotment.cli.check.text_output import LEVELS, Told
-from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.reference import address
+from allotment.tools.check.finding import Finding, SourceRange
+from allotment.tools.check.reference import page_link
 
 
 def data(told: Told) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _finding(finding: Finding, told: Told) -> dict[str, Any]:
         "path": finding.path,
         "subject": finding.subject,
         "help": finding.help,
-        "url": address(finding.code),
+        "url": page_link(finding.code),
     }
     fix = finding.fix
     if fix is not None:
@@ -56,7 +56,7 @@ def _fixed(finding: Finding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _range(where: Range) -> dict[str, Any]:
+def _range(where: SourceRange) -> dict[str, Any]:
     return {
         "file": where.file, "line": where.line, "column": where.column,
         "endLine": where.end_line, "endColumn": where.end_column,

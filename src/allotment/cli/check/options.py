@@ -19,9 +19,9 @@ from allotment.cli.inputs.unread_resources import OF_DEVICES, must_know
 from allotment.cli.output.errors import Mistake
 from allotment.fleet.errors import FleetError, nearest
 from allotment.model.features import Features
-from allotment.tools.check.bundle import Settings, World
-from allotment.tools.check.policy import Policy
-from allotment.tools.check.selection import Choice, is_known, known_words
+from allotment.tools.check.bundle import CheckSettings, TargetCluster
+from allotment.tools.check.policy import CheckPolicy
+from allotment.tools.check.selection import RuleSelection, is_known_pattern, known_patterns
 from allotment.vocabulary import drivers, vocabulary
 
 
@@ -62,10 +62,10 @@ _TRUTH: Final = {"true": True, "false": False}
 class Options:
     """What one run is to do. ``place`` is what the objects are tried on, in words; ``notes`` go before the answer."""
 
-    settings: Settings
-    world: World | None
+    settings: CheckSettings
+    world: TargetCluster | None
     place: str
-    policy: Policy
+    policy: CheckPolicy
     failing: frozenset[str]
     namespace: str
     is_excluded: Callable[[str], bool]
@@ -83,7 +83,7 @@ def options_of(arguments: Namespace) -> Options:
     known, world, place, notes = _meant(arguments, config)
     for driver, changed in _driver_gates(arguments.driver_gates).items():
         gates[driver] = {**gates.get(driver, {}), **changed}
-    settings = Settings(known, {**releases, **_drivers(arguments.driver)}, gates)
+    settings = CheckSettings(known, {**releases, **_drivers(arguments.driver)}, gates)
     fail_on = arguments.fail_on or config.fail_on or "error"
     failing = frozenset(_LEVELS[: _LEVELS.index(fail_on) + 1]) if fail_on in _LEVELS else frozenset()
     namespace = arguments.namespace or config.namespace or "default"
@@ -93,7 +93,7 @@ def options_of(arguments: Namespace) -> Options:
         path = _from(config.folder, file)
         return any(matches(pattern, path) for pattern in excluded)
 
-    policy = Policy(_choice(arguments, config), _excuses(config))
+    policy = CheckPolicy(_choice(arguments, config), _excuses(config))
     return Options(settings, world, place, policy, failing, namespace, is_excluded, notes)
 
 
@@ -116,7 +116,7 @@ def _from(folder: Path, file: str) -> str:
 # --- which cluster ---------------------------------------------------------------------------------------------------
 
 
-def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World | None, str, tuple[str, ...]]:
+def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, TargetCluster | None, str, tuple[str, ...]]:
     """The release and gates, the cluster if one was given, its name in words, and what to know about it."""
     version = arguments.kube_version or config.kube_version
     gates = [*config.feature_gates, *arguments.feature_gates]
@@ -133,7 +133,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         must_know(live.values, *OF_DEVICES, "resourceclaimtemplates")
         return (
             live.features,
-            World(live.values),
+            TargetCluster(live.values),
             f"the cluster of context {arguments.context}"
             if arguments.context
             else "the cluster of the current context",
@@ -148,7 +148,7 @@ def _meant(arguments: Namespace, config: Configuration) -> tuple[Features, World
         inputs = read_inputs(asked)
     must_know(inputs.cluster, *OF_DEVICES, "resourceclaimtemplates")
     place = f"the cluster of {' and '.join(snapshot)}" if snapshot else ", ".join(fleet)
-    return inputs.features, World(inputs.cluster, hardware=not snapshot), place, ()
+    return inputs.features, TargetCluster(inputs.cluster, fleet_only=not snapshot), place, ()
 
 
 def _drivers(words: Iterable[str]) -> dict[str, str]:
@@ -194,14 +194,14 @@ def _driver_gates(words: Iterable[str]) -> dict[str, dict[str, bool]]:
 # --- which rules -----------------------------------------------------------------------------------------------------
 
 
-def _choice(arguments: Namespace, config: Configuration) -> Choice:
+def _choice(arguments: Namespace, config: Configuration) -> RuleSelection:
     with _said_in(config):
         select, ignore = _words("select", config.select or ()), _words("ignore", config.ignore)
     if arguments.select:
         select = _words("--select", _split(arguments.select))
     if arguments.ignore:
         ignore = _words("--ignore", _split(arguments.ignore))
-    return Choice(select, ignore)
+    return RuleSelection(select, ignore)
 
 
 def _split(texts: Sequence[str]) -> list[str]:
@@ -210,8 +210,8 @@ def _split(texts: Sequence[str]) -> list[str]:
 
 def _words(option: str, words: Iterable[str]) -> tuple[str, ...]:
     for word in words:
-        if not is_known(word):
-            raise Mistake(f"{option}: no rule is called {word!r}", nearest(word, known_words()) or "see allot rule")
+        if not is_known_pattern(word):
+            raise Mistake(f"{option}: no rule is called {word!r}", nearest(word, known_patterns()) or "see allot rule")
     return tuple(words)
 
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from allotment.model.editing.edits import Edit, EditError
 from allotment.model.loading import Document
-from allotment.tools.check.finding import Range
+from allotment.tools.check.finding import SourceRange
 from allotment.tools.check.rule import Fix
 
 
 class Replacement(NamedTuple):
     """A piece of a file, and the text that takes its place."""
 
-    where: Range
+    where: SourceRange
     text: str
 
 
@@ -47,9 +47,9 @@ def differences(file: str, before: str, after: str) -> Iterator[Replacement]:
         text = "".join(new[first:last])
         if end - begin == 1 == last - first:
             start, stop, inner = _inside(old[begin], text)
-            yield Replacement(Range(file, begin + 1, start + 1, begin + 1, stop + 1), inner)
+            yield Replacement(SourceRange(file, begin + 1, start + 1, begin + 1, stop + 1), inner)
         else:
-            yield Replacement(Range(file, begin + 1, 1, end + 1, 1), text)
+            yield Replacement(SourceRange(file, begin + 1, 1, end + 1, 1), text)
 
 
 def _inside(old: str, new: str) -> tuple[int, int, str]:

@@ -10,23 +10,23 @@ from allotment.cli.check.text_output import Told, tell, tell_concisely
 from allotment.cli.output.console import Screen
 from allotment.model.meta import Object
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.suppressions import Silenced
+from allotment.tools.check.suppressions import SuppressionResult
 
 EXIT_FINE, EXIT_FINDINGS = 0, 1
 #: Of so many documents it is asked which hardware they would fit on.
 _MOST_TRIED: Final = 50
 
 
-def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) -> Told:
+def told_of(bundle: Bundle, judged: SuppressionResult, options: Options, files: Files) -> Told:
     """What is to be told of a bundle."""
     asks = bool(bundle.claims or bundle.pods)
-    proven = options.policy.tries and asks and options.world is not None
-    unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.silenced))
+    proven = options.policy.runs_simulation and asks and options.world is not None
+    unproven = any(finding.code.startswith("P") for finding in (*judged.findings, *judged.suppressed))
     return Told(
         judged.findings,
         files.sources,
         objects=len(bundle.documents),
-        silenced=len(judged.silenced),
+        silenced=len(judged.suppressed),
         templates=files.templates,
         patches=files.patches,
         place=options.place,
@@ -35,14 +35,14 @@ def told_of(bundle: Bundle, judged: Silenced, options: Options, files: Files) ->
     )
 
 
-def _hardware(bundle: Bundle, judged: Silenced) -> str:
+def _hardware(bundle: Bundle, judged: SuppressionResult) -> str:
     """Known hardware on which the objects of a few files would fit; of many files it would be nobody's cluster."""
     if len(bundle.documents) > _MOST_TRIED or any(finding.level == "error" for finding in judged.findings):
         return ""
-    from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
+    from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 
     values = [manifest.value for manifest in bundle.manifests.values() if isinstance(manifest.value, Object)]
-    return fitting_fleet(values, bundle.features) or ""
+    return smallest_fleet(values, bundle.features) or ""
 
 
 def write(screen: Screen, told: Told, output: str | None) -> None:

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from allotment import __version__
 from allotment.cli.check.replacements import Replacement, replacements
 from allotment.cli.check.text_output import Told
-from allotment.tools.check.catalog import catalogue
-from allotment.tools.check.finding import Finding, Range
+from allotment.tools.check.catalog import all_rules
+from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.reference import markdown
 from allotment.tools.check.rule import Rule
 
@@ -26,7 +26,7 @@ _FINGERPRINT: Final = "allotment/v1"
 
 def log(told: Told) -> dict[str, Any]:
     """The whole log, with one run."""
-    rules = catalogue()
+    rules = all_rules()
     places = {rule.code: number for number, rule in enumerate(rules)}
     driver = {"name": "allot check", "version": __version__, "rules": [_rule(rule) for rule in rules]}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": _results(told, places)}
@@ -87,7 +87,7 @@ def _fingerprint(identity: Sequence[str], number: int) -> str:
     return hashlib.sha256("\0".join((*identity, str(number))).encode()).hexdigest()[:32]
 
 
-def _physical(where: Range) -> dict[str, Any]:
+def _physical(where: SourceRange) -> dict[str, Any]:
     return {"artifactLocation": _artifact(where.file), "region": _region(where)}
 
 
@@ -95,7 +95,7 @@ def _artifact(file: str) -> dict[str, str]:
     return {"uri": quote(file.replace("\\", "/"))}
 
 
-def _region(where: Range) -> dict[str, int]:
+def _region(where: SourceRange) -> dict[str, int]:
     region = {"startLine": where.line, "startColumn": where.column}
     if (where.end_line, where.end_column) > (where.line, where.column):
         region |= {"endLine": where.end_line, "endColumn": where.end_column}

@@ -14,12 +14,12 @@ _CONDITIONS: Final = ("condition=", "jsonpath=", "create", "delete")
 
 def rules(line: Line) -> Iterator[Candidate]:
     """Of ``allot check``, by code, and their families."""
-    from allotment.tools.check.catalog import FAMILIES, catalogue
+    from allotment.tools.check.catalog import FAMILIES, all_rules
     from allotment.tools.check.reference import headline
 
     for letter, family in FAMILIES.items():
         yield Candidate(letter, family[1])
-    for rule in catalogue():
+    for rule in all_rules():
         yield Candidate(rule.code, headline(rule))
 
 

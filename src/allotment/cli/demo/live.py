@@ -26,7 +26,7 @@ from allotment.fleet import Cluster, cluster_of, parse_fleet
 from allotment.lab.lab import Lab
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.tools.check.bundle import Bundle, Settings, World
+from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import fix
 
@@ -47,8 +47,8 @@ def mend(example: Example, cluster: Cluster, kube: str, folder: Path) -> Mended 
     """The example mended for a cluster, as a file of ``folder``; None when nothing about it can be."""
     name = f"{example.name}.yaml"
     loaded = load_text(example.text, name)
-    world = World((*cluster.nodes, *cluster.slices, *cluster.classes), hardware=True)
-    bundle = Bundle(loaded.documents, Settings(Features(kube=kube)), world, loaded.problems)
+    world = TargetCluster((*cluster.nodes, *cluster.slices, *cluster.classes), fleet_only=True)
+    bundle = Bundle(loaded.documents, CheckSettings(Features(kube=kube)), world, loaded.problems)
     fixed = fix(bundle, unsafe=True)
     text = fixed.texts.get(name)
     if text is None:

@@ -1,7 +1,8 @@
-"""``check``: what is wrong with manifests before a cluster sees them, and how to mend it.
+"""``check``: the linter for manifests with DRA objects. It reports and fixes mistakes before the objects reach a
+cluster.
 
-``bundle`` is what rules look at: the documents of all files together, read as leniently as can be. A rule (``rules``,
-one to a file, by family) is a plain function from a bundle to what it found. What rules share of ``objects``,
-``names``, ``hardware``, ``selectors``, ``claims`` and the ``proof`` stands below them. ``run`` holds a bundle against
-all rules, and ``fixing`` mends what they can mend; ``judging`` leaves out what was not asked for.
+``bundle`` holds the input: the documents of all files together, parsed leniently. A rule (``rules``, one per file,
+grouped by family) is a plain function from a bundle to matches. Code that several rules share is in ``objects``,
+``names``, ``hardware``, ``selectors``, ``claims`` and ``simulation``. ``run`` applies rules to a bundle, ``policy``
+drops unselected rules and suppressed findings, and ``fixer`` applies the fixes.
 """

@@ -1,5 +1,5 @@
-"""Every rule that a user can meet, name, switch off and read about: those of the table, and two that are no function of
-a bundle: what cannot be read at all, and comments that silence nothing.
+"""All rules that users can see, select and look up: those of the table, and two that do not match on a bundle:
+unreadable input and unused ignore comments.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from allotment.tools.check.bundle import Bundle
-    from allotment.tools.check.rule import Found
+    from allotment.tools.check.rule import RuleMatch
 
-#: Families as people call them, by the letter of their codes.
+#: Families by the first letter of their codes: name, title, and the question that their rules answer.
 FAMILIES: Final = {
-    "S": ("shape", "Shape and version", "Is it an object that a cluster of this release takes?"),
-    "C": ("cel", "CEL", "Is the expression one, and can it be true?"),
-    "V": ("vocabulary", "Vocabulary", "Does anybody publish, install or understand that name?"),
-    "M": ("meaning", "Meaning", "Will it do what is meant?"),
-    "P": ("proof", "Proof", "Tried with the devices that were given: does it get them?"),
+    "S": ("shape", "Shape and version", "Does a cluster of this release accept the object?"),
+    "C": ("cel", "CEL", "Does the expression compile, and can it be true?"),
+    "V": ("vocabulary", "Vocabulary", "Does a driver publish, install or understand the name?"),
+    "M": ("meaning", "Meaning", "Does the object do what its author intends?"),
+    "P": ("proof", "Proof", "Does the object get its devices in the given cluster, by simulation?"),
 }
 
 
-def _elsewhere(bundle: Bundle) -> Iterable[Found]:
-    """Found by the reader or by what silences findings, not by looking at a bundle."""
+def _find_nothing(bundle: Bundle) -> Iterable[RuleMatch]:
+    """Findings of these rules come from the YAML loader and from ``suppressions``."""
     return ()
 
 
@@ -36,10 +36,12 @@ UNREADABLE: Final = Rule(
     name="unreadable",
     family="shape",
     level="error",
-    summary="a file or document that is neither YAML nor JSON, or no object",
-    why="What cannot be read cannot be applied: kubectl refuses the document. Templates of a chart are no YAML before"
-    " they are rendered: check what `helm template` prints. A key that is given twice is refused, too, because nobody"
-    " can tell which value is meant.",
+    summary="the file or document is neither valid YAML nor JSON, or it is not an object",
+    why=(
+        "kubectl rejects a document that it cannot parse. Chart templates are not YAML before they are rendered: "
+        "check the output of `helm template`. A duplicate key is an error, too, because it is unclear which "
+        "value is intended."
+    ),
     bad="""\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -55,7 +57,7 @@ metadata:
   name: gpu
 spec: {}
 """,
-    find=_elsewhere,
+    find=_find_nothing,
 )
 
 UNUSED_IGNORE: Final = Rule(
@@ -63,9 +65,12 @@ UNUSED_IGNORE: Final = Rule(
     name="unused-ignore",
     family="shape",
     level="note",
-    summary="a comment that silences findings, where there are none",
-    why="A comment that was right once hides the next mistake on its line. It can go, or names a rule that does not"
-    " exist. Rules that were not asked for, and those that need a cluster when none is given, are not counted.",
+    summary="an ignore comment suppresses no finding",
+    why=(
+        "An ignore comment that is no longer needed hides the next mistake on its line. Remove it, or correct "
+        "the rule that it names. Rules that are not selected, and rules that need a cluster if none is given, do "
+        "not count."
+    ),
     bad="""\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -80,25 +85,24 @@ metadata:
   name: gpu
 spec: {}
 """,
-    find=_elsewhere,
+    find=_find_nothing,
 )
 
 
-def table() -> tuple[Rule, ...]:
-    """The rules that are functions of a bundle."""
+def bundle_rules() -> tuple[Rule, ...]:
+    """The rules that match on a bundle."""
     return RULES
 
 
 @cache
-def catalogue() -> tuple[Rule, ...]:
-    """All rules: families in their order, codes in theirs."""
+def all_rules() -> tuple[Rule, ...]:
+    """All rules, sorted by family and code."""
     letters = list(FAMILIES)
     return tuple(
-        sorted((UNREADABLE, UNUSED_IGNORE, *table()), key=lambda rule: (letters.index(rule.code[0]), rule.code))
+        sorted((UNREADABLE, UNUSED_IGNORE, *bundle_rules()), key=lambda rule: (letters.index(rule.code[0]), rule.code))
     )
 
 
 @cache
-def by_code() -> Mapping[str, Rule]:
-    """All rules by their codes."""
-    return {rule.code: rule for rule in catalogue()}
+def rules_by_code() -> Mapping[str, Rule]:
+    return {rule.code: rule for rule in all_rules()}

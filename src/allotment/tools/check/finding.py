@@ -1,4 +1,4 @@
-"""What ``check`` says, as a value: text, JSON, SARIF and annotations show it."""
+"""Findings, the results of ``check``. The text, JSON, SARIF and GitHub outputs are made from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import msgspec
 from allotment.tools.check.rule import Fix, Level
 
 
-class Range(msgspec.Struct, frozen=True, order=True):
-    """A piece of a file. Lines and columns count from 1, columns in characters; the end is one past the last."""
+class SourceRange(msgspec.Struct, frozen=True, order=True):
+    """A range of a file. Lines and columns count from 1, columns in characters; the end column is exclusive."""
 
     file: str
     line: int
@@ -21,19 +21,21 @@ class Range(msgspec.Struct, frozen=True, order=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. ``path`` is the field path as written; ``subject`` the object, ``ResourceClaim default/gpu``."""
+    """One finding. ``path`` is the field path as written; ``subject`` is the object, as in ``ResourceClaim
+    default/gpu``.
+    """
 
     code: str
     name: str
     level: Level
     message: str
-    where: Range
+    where: SourceRange
     path: str = ""
     subject: str = ""
     help: str = ""
     fix: Fix | None = None
 
     @property
-    def order(self) -> tuple[Range, str, str]:
-        """Findings are told in the order of their places."""
+    def sort_key(self) -> tuple[SourceRange, str, str]:
+        """Findings are sorted by their position in the files."""
         return (self.where, self.code, self.message)

@@ -1,7 +1,8 @@
-"""Mends what rules can mend: check, take the fixes that do not touch each other, rewrite, and check again.
+"""Applies the fixes of findings in passes: check, choose fixes that do not conflict, rewrite the files, and check
+again.
 
-Fixes that the author can only have meant go first; where something is to be guessed, it is guessed of what they leave.
-Texts go in and come out; whoever calls reads and writes the files.
+Safe fixes are applied first, so that unsafe ones only guess about what remains. Input and output are texts; callers
+read and write the files.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
 
-# One mistake can hide another and that a third; what takes longer goes round in circles.
-_MOST_PASSES: Final = 25
+# A mistake can hide another one, and that a third; more passes than this indicate a cycle.
+_MAX_PASSES: Final = 25
 
 _Edits: TypeAlias = tuple[tuple[Document, Edit], ...]
 
 
-class Fixed(NamedTuple):
-    """``texts`` are the new texts of the files that changed, by name.
+class FixResult(NamedTuple):
+    """``texts`` are the new texts of the changed files, by name.
 
-    ``applied`` are the findings that were mended, in order; the places of later ones are those in a text that was
-    mended before. ``remaining`` is what is still found in the end, ``unfixable`` what has a fix that could not be
-    made, and why.
+    ``applied`` are the fixed findings in order; positions of later ones refer to the text after earlier passes.
+    ``remaining`` are the findings after the last pass, ``unfixable`` those whose fix could not be applied, with the
+    reason.
     """
 
     texts: dict[str, str]
@@ -45,71 +46,71 @@ def fix(
     *,
     unsafe: bool,
     rules: Iterable[Rule] = RULES,
-    judge: Callable[[Bundle], Sequence[Finding]] | None = None,
-) -> Fixed:
-    """Mend the documents of a bundle until nothing is left that can be mended.
+    find: Callable[[Bundle], Sequence[Finding]] | None = None,
+) -> FixResult:
+    """Fix the documents of a bundle until no applicable fix is left.
 
-    With ``unsafe`` guesses are made, too. ``judge`` finds what is to be mended, by default all that ``rules`` find.
+    ``unsafe`` also applies unsafe fixes. ``find`` returns the findings to fix, by default all findings of ``rules``.
     """
     table = tuple(rules)
-    found = judge or (lambda one: check(one, table))
+    check_bundle = find or (lambda checked: check(checked, table))
     originals = {document.file: document.origin.source for document in bundle.documents}
     texts: dict[str, str] = {}
     seen: set[tuple[tuple[str, str], ...]] = {()}
     applied: list[Finding] = []
     failed: dict[tuple[str, ...], tuple[Finding, str]] = {}
-    findings = tuple(found(bundle))
-    for _ in range(_MOST_PASSES):
-        fixable = [f for f in findings if f.fix is not None and (unsafe or f.fix.safe) and _name(f) not in failed]
-        chosen = _chosen([f for f in fixable if f.fix is not None and f.fix.safe] or fixable)
-        done, new, reasons = _rewritten(chosen)
-        failed.update((_name(finding), (finding, reason)) for finding, reason in reasons)
-        if not done and not reasons:
+    findings = tuple(check_bundle(bundle))
+    for _ in range(_MAX_PASSES):
+        fixable = [f for f in findings if f.fix is not None and (unsafe or f.fix.safe) and _identity(f) not in failed]
+        chosen = _select_compatible([f for f in fixable if f.fix is not None and f.fix.safe] or fixable)
+        fixed, new_texts, failures = _apply(chosen)
+        failed.update((_identity(finding), (finding, reason)) for finding, reason in failures)
+        if not fixed and not failures:
             break
-        applied += done
-        texts = {file: text for file, text in (texts | new).items() if text != originals[file]}
-        bundle = _reloaded(bundle, new)
-        before, findings = Counter(map(_name, findings)), tuple(found(bundle))
-        after = Counter(map(_name, findings))
-        useless = [f for f in done if after[_name(f)] >= before[_name(f)] and not _has_gone_on(f, findings)]
-        failed.update((_name(finding), (finding, "its fix does not mend it")) for finding in useless)
+        applied += fixed
+        texts = {file: text for file, text in (texts | new_texts).items() if text != originals[file]}
+        bundle = _reload(bundle, new_texts)
+        before, findings = Counter(map(_identity, findings)), tuple(check_bundle(bundle))
+        after = Counter(map(_identity, findings))
+        useless = [f for f in fixed if after[_identity(f)] >= before[_identity(f)] and not _recurs_later(f, findings)]
+        failed.update((_identity(finding), (finding, "the fix does not remove the finding")) for finding in useless)
         state = tuple(sorted(texts.items()))
-        if new and state in seen:  # two fixes undo each other
+        if new_texts and state in seen:  # two fixes undo each other
             break
         seen.add(state)
-    remaining = {_name(finding) for finding in findings}
-    unfixable = tuple(one for name, one in failed.items() if name in remaining)
-    return Fixed(texts, tuple(applied), findings, unfixable)
+    remaining = {_identity(finding) for finding in findings}
+    unfixable = tuple(failure for identity, failure in failed.items() if identity in remaining)
+    return FixResult(texts, tuple(applied), findings, unfixable)
 
 
-def _name(finding: Finding) -> tuple[str, ...]:
-    """What makes a finding the same one in a text that has changed elsewhere."""
-    documents = (str(document.index) for document, _ in _edits(finding))  # two objects of a file may have one name
+def _identity(finding: Finding) -> tuple[str, ...]:
+    """The key by which a finding is recognized after other parts of the text have changed."""
+    documents = (str(document.index) for document, _ in _edits_of(finding))  # objects of a file may have the same name
     return (finding.code, finding.where.file, finding.subject, finding.path, finding.message, *documents)
 
 
-def _has_gone_on(done: Finding, findings: Iterable[Finding]) -> bool:
-    """Whether the same is found further on in the same text: a compiler tells of one mistake at a time."""
-    before = {(edit.path, edit.start) for _, edit in _edits(done) if isinstance(edit, ReplaceText)}
+def _recurs_later(applied: Finding, findings: Iterable[Finding]) -> bool:
+    """Whether the same finding occurs later in the same text: a compiler reports one mistake at a time."""
+    before = {(edit.path, edit.start) for _, edit in _edits_of(applied) if isinstance(edit, ReplaceText)}
     return any(
         path == edit.path and start < edit.start
         for finding in findings
-        if _name(finding) == _name(done)
-        for _, edit in _edits(finding)
+        if _identity(finding) == _identity(applied)
+        for _, edit in _edits_of(finding)
         if isinstance(edit, ReplaceText)
         for path, start in before
     )
 
 
-# --- which -----------------------------------------------------------------------------------------------------------
+# --- selection -------------------------------------------------------------------------------------------------------
 
 
-def _chosen(findings: Iterable[Finding]) -> list[Finding]:
-    """Those whose edits do not touch each other, the first ones first."""
+def _select_compatible(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings whose edits do not conflict; earlier findings take precedence."""
     chosen: list[Finding] = []
     taken: dict[Document, list[Edit]] = defaultdict(list)
     for finding in findings:
-        edits = _edits(finding)
+        edits = _edits_of(finding)
         same = all(edit in taken[document] for document, edit in edits)
         if same or not any(_conflict(edit, other) for document, edit in edits for other in taken[document]):
             chosen.append(finding)
@@ -119,82 +120,82 @@ def _chosen(findings: Iterable[Finding]) -> list[Finding]:
     return chosen
 
 
-def _edits(finding: Finding) -> _Edits:
+def _edits_of(finding: Finding) -> _Edits:
     return finding.fix.edits if finding.fix is not None else ()
 
 
-def _conflict(one: Edit, other: Edit) -> bool:
-    if isinstance(one, ReplaceText) and isinstance(other, ReplaceText) and one.path == other.path:
-        return one.start <= other.stop and other.start <= one.stop
+def _conflict(first: Edit, second: Edit) -> bool:
+    if isinstance(first, ReplaceText) and isinstance(second, ReplaceText) and first.path == second.path:
+        return first.start <= second.stop and second.start <= first.stop
     return any(
         longer[: len(shorter)] == shorter
-        for path in _touched(one)
-        for another in _touched(other)
-        for shorter, longer in [sorted((path, another), key=len)]
+        for path in _touched_paths(first)
+        for other_path in _touched_paths(second)
+        for shorter, longer in [sorted((path, other_path), key=len)]
     )
 
 
-def _touched(edit: Edit) -> Iterator[Path]:
-    """What an edit changes; others may change what stands beside it."""
+def _touched_paths(edit: Edit) -> Iterator[Path]:
+    """The paths that an edit changes; edits of their siblings do not conflict."""
     if isinstance(edit, Nest):
         yield from ((*edit.path, key) for key in (*edit.keys, edit.under))
     else:
         yield edit.path
 
 
-# --- how -------------------------------------------------------------------------------------------------------------
+# --- application -----------------------------------------------------------------------------------------------------
 
 
-def _rewritten(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
-    """What was mended, the new texts, and what could not be mended, with the reason."""
-    done: list[Finding] = []
-    new: dict[str, str] = {}
-    reasons: list[tuple[Finding, str]] = []
-    for together in _by_files(findings):
+def _apply(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
+    """The fixed findings, the new texts, and the findings that could not be fixed, with the reasons."""
+    applied: list[Finding] = []
+    new_texts: dict[str, str] = {}
+    failures: list[tuple[Finding, str]] = []
+    for group in _group_by_files(findings):
         try:
-            new |= _texts(together)
-            done += together
+            new_texts |= _rewrite_files(group)
+            applied += group
         except EditError:
-            one_by_one, texts, why = _one_by_one(together)
-            done += one_by_one
-            new |= texts
-            reasons += why
-    return done, new, reasons
+            separate, texts, errors = _apply_separately(group)
+            applied += separate
+            new_texts |= texts
+            failures += errors
+    return applied, new_texts, failures
 
 
-def _by_files(findings: Sequence[Finding]) -> Iterable[list[Finding]]:
-    """The findings in groups, none of which has edits in a file of another."""
+def _group_by_files(findings: Sequence[Finding]) -> Iterable[list[Finding]]:
+    """Groups of findings, such that no two groups edit the same file."""
     of_file: dict[str, list[Finding]] = {}
     for finding in findings:
         group = [finding]
-        files = {document.file for document, _ in _edits(finding)}
-        for other in {id(of_file[file]): of_file[file] for file in files if file in of_file}.values():
-            group = [*other, *group]
-        files.update(document.file for one in group for document, _ in _edits(one))
+        files = {document.file for document, _ in _edits_of(finding)}
+        for connected in {id(of_file[file]): of_file[file] for file in files if file in of_file}.values():
+            group = [*connected, *group]
+        files.update(document.file for member in group for document, _ in _edits_of(member))
         of_file.update((file, group) for file in files)
     return {id(group): group for group in of_file.values()}.values()
 
 
-def _one_by_one(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
-    """One that cannot be done must not keep the others from being done."""
-    done: list[Finding] = []
+def _apply_separately(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, str], list[tuple[Finding, str]]]:
+    """Apply the findings one by one, so that one failure does not prevent the other fixes."""
+    applied: list[Finding] = []
     texts: dict[str, str] = {}
-    reasons: list[tuple[Finding, str]] = []
+    failures: list[tuple[Finding, str]] = []
     for finding in findings:
         try:
-            _texts([finding])
-            texts = _texts([*done, finding])
-            done.append(finding)
+            _rewrite_files([finding])
+            texts = _rewrite_files([*applied, finding])
+            applied.append(finding)
         except EditError as error:
-            reasons.append((finding, str(error)))
-    return done, texts, reasons
+            failures.append((finding, str(error)))
+    return applied, texts, failures
 
 
-def _texts(findings: Iterable[Finding]) -> dict[str, str]:
-    """The files after the fixes of findings."""
+def _rewrite_files(findings: Iterable[Finding]) -> dict[str, str]:
+    """The changed files after the fixes of the findings."""
     by_file: dict[str, list[tuple[Document, Edit]]] = defaultdict(list)
     for finding in findings:
-        for document, edit in _edits(finding):
+        for document, edit in _edits_of(finding):
             if (document, edit) not in by_file[document.file]:
                 by_file[document.file].append((document, edit))
     sources = {file: edits[0][0].origin.source for file, edits in by_file.items()}
@@ -202,13 +203,13 @@ def _texts(findings: Iterable[Finding]) -> dict[str, str]:
     return {file: text for file, text in texts.items() if text != sources[file]}
 
 
-def _reloaded(bundle: Bundle, texts: dict[str, str]) -> Bundle:
-    """The bundle with the documents of changed files read again, those that were in it and no others."""
+def _reload(bundle: Bundle, texts: dict[str, str]) -> Bundle:
+    """The bundle with the documents of changed files loaded again; it has the same documents as before."""
     loaded = {file: load_text(text, file) for file, text in texts.items()}
     documents = [
         loaded[document.file].documents[document.index] if document.file in loaded else document
         for document in bundle.documents
     ]
     problems = [problem for problem in bundle.problems if problem.position.file not in loaded]
-    problems += [problem for one in loaded.values() for problem in one.problems]
-    return Bundle(documents, bundle.settings, bundle.world, problems, bundle.namespace)
+    problems += [problem for result in loaded.values() for problem in result.problems]
+    return Bundle(documents, bundle.settings, bundle.cluster, problems, bundle.namespace)

@@ -1,4 +1,4 @@
-"""From a bundle to what is told of it: the rules that are meant, less what files and comments leave out."""
+"""Checks a bundle with the selected rules, without findings that files or comments ignore."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.catalog import table
+from allotment.tools.check.catalog import bundle_rules
 from allotment.tools.check.run import check
-from allotment.tools.check.selection import Choice, means
-from allotment.tools.check.suppressions import Silenced, silence
+from allotment.tools.check.selection import RuleSelection, pattern_matches
+from allotment.tools.check.suppressions import SuppressionResult, apply_suppressions
 
-#: Rules that find something only where devices are given.
-_NEED_DEVICES: Final = "proof"
+#: The family of rules that match only if a cluster is given.
+_SIMULATION_FAMILY: Final = "proof"
 
 
-def _nothing(file: str) -> tuple[str, ...]:
+def _no_ignores(file: str) -> tuple[str, ...]:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What is to be told: which rules, and by ``ignored_in`` which words a file is excused from."""
+class CheckPolicy:
+    """Which rules apply: those of ``selection``, less the patterns that ``ignores_for`` returns for a file."""
 
-    choice: Choice = field(default_factory=Choice)
-    ignored_in: Callable[[str], tuple[str, ...]] = _nothing
+    selection: RuleSelection = field(default_factory=RuleSelection)
+    ignores_for: Callable[[str], tuple[str, ...]] = _no_ignores
 
     @property
-    def tries(self) -> bool:
-        """Whether objects are tried on the devices that are given."""
-        return any(rule.family == _NEED_DEVICES and self.choice.has(rule.code) for rule in table())
+    def runs_simulation(self) -> bool:
+        """Whether allocation is simulated if a cluster is given."""
+        return any(rule.family == _SIMULATION_FAMILY and self.selection.includes(rule.code) for rule in bundle_rules())
 
-    def judge(self, bundle: Bundle, sources: Mapping[str, str], *, mending: bool = False) -> Silenced:
-        """Everything that is to be told of a bundle. ``sources`` are the texts of its files.
+    def evaluate(self, bundle: Bundle, sources: Mapping[str, str], *, for_fixing: bool = False) -> SuppressionResult:
+        """All findings of a bundle. ``sources`` are the texts of its files.
 
-        For ``mending`` only rules that offer fixes are asked: what is tried on devices takes longest and mends nothing.
+        With ``for_fixing``, only rules with fixes run: the simulation is the slowest part and fixes nothing.
         """
-        idle = {
+        skipped = {
             rule.code
-            for rule in table()
-            if (mending and not rule.fixable) or (rule.family == _NEED_DEVICES and bundle.world is None)
+            for rule in bundle_rules()
+            if (for_fixing and not rule.fixable) or (rule.family == _SIMULATION_FAMILY and bundle.cluster is None)
         }
-        excused = {file: self.ignored_in(file) for file in sources}
+        ignored = {file: self.ignores_for(file) for file in sources}
 
-        def ran(code: str, file: str) -> bool:
-            return self.choice.has(code) and code not in idle and not any(means(w, code) for w in excused.get(file, ()))
+        def is_evaluated(code: str, file: str) -> bool:
+            return self.selection.includes(code) and code not in skipped and not any(pattern_matches(w, code) for w in ignored.get(file, ()))
 
-        found = [
+        findings = [
             finding
-            for finding in check(bundle, [rule for rule in self.choice.rules(table()) if rule.code not in idle])
-            if ran(finding.code, finding.where.file)
+            for finding in check(bundle, [rule for rule in self.selection.filter(bundle_rules()) if rule.code not in skipped])
+            if is_evaluated(finding.code, finding.where.file)
         ]
 
-        return silence(found, sources, ran)
+        return apply_suppressions(findings, sources, is_evaluated)

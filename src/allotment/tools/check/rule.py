@@ -1,6 +1,6 @@
-"""A rule: what it looks for, why, an example of each kind, and the function that finds it.
+"""The types of rules, matches and fixes.
 
-Rules are values in a table (``allotment.tools.check.rules.RULES``); pages of documentation, the command line's help and
+Rules are values in a table (``allotment.tools.check.rules.RULES``). The rule pages in ``docs``, ``allot rule`` and the
 tests are made from them.
 """
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from allotment.model.loading.marks import Path
     from allotment.tools.check.bundle import Bundle
 
-#: ``error``: a cluster refuses it, or it can never do what it is for. ``warning``: it will hardly do what is meant.
-#: ``note``: worth knowing, or cannot be told from what was given.
+#: ``error``: a cluster rejects the object, or it can never work. ``warning``: it probably does not do what is
+#: intended. ``note``: useful to know, or undecidable from the input.
 Level: TypeAlias = Literal["error", "warning", "note"]
 
 Family: TypeAlias = Literal["shape", "cel", "vocabulary", "meaning", "proof"]
 
 
 class Fix(NamedTuple):
-    """How to mend a finding. ``safe``: the author can have meant nothing else, and what worked before still does.
+    """How to fix a finding. A fix is ``safe`` if no other meaning is possible and what worked before still works.
 
-    ``text`` says in the imperative what is done: ``move the fields under exactly``. ``edits`` are by document, on its
-    tree as written, and are applied all or none.
+    ``text`` describes the fix in the imperative: ``move the fields under exactly``. ``edits`` apply to the documents as
+    written, all or none of them.
     """
 
     text: str
@@ -34,12 +34,12 @@ class Fix(NamedTuple):
     safe: bool
 
 
-class Found(NamedTuple):
-    """What a rule found: where, and in one sentence what is wrong, without the code.
+class RuleMatch(NamedTuple):
+    """One place that a rule reports, with a one-sentence message that does not contain the code.
 
-    ``path`` is as written in the document. ``key`` points at the field's name instead of its value; ``part`` at some
-    code points of the string there (an expression), ``(start, stop)``. ``help`` says what to do next, when there is no
-    fix or more to say than its text. ``level`` where it is not the rule's own.
+    ``path`` is the path as written in the document. ``at_key`` points at the field's name instead of its value;
+    ``span`` selects code points ``(start, stop)`` of the string at the path, such as part of an expression. ``help``
+    says what to do next if there is no fix, or more than the fix's text. ``level`` overrides the rule's level.
     """
 
     document: Document
@@ -48,18 +48,18 @@ class Found(NamedTuple):
     help: str = ""
     fix: Fix | None = None
     level: Level | None = None
-    key: bool = False
-    part: tuple[int, int] | None = None
+    at_key: bool = False
+    span: tuple[int, int] | None = None
 
 
 class Rule(NamedTuple):
     """One rule.
 
-    ``summary`` is one line; ``why`` a paragraph: what Kubernetes does with such a manifest, and where that is from.
-    ``bad`` is a whole file in which the rule finds something, ``good`` the same one mended; where the rule has a fix,
-    it makes ``good`` of ``bad``, to the byte. ``fixable`` says which fixes the rule offers.
-    ``see``: KEP, upstream file or page, if there is one. The examples are checked for Kubernetes ``kube``, and for the
-    machines of ``fleet`` (words of ``--fleet``) or the objects of ``cluster`` (YAML) where the rule needs a cluster.
+    ``summary`` is one line; ``why`` is a paragraph: what Kubernetes does with such a manifest, with the source of that
+    statement. ``bad`` is a complete file in which the rule finds something, ``good`` the same file corrected; if the
+    rule has a fix, it turns ``bad`` into ``good`` byte for byte. ``fixable`` says which fixes the rule offers. ``see``
+    is a KEP, upstream file or page, if there is one. The examples are checked for Kubernetes ``kube``, and against the
+    machines of ``fleet`` (``--fleet`` syntax) or the objects of ``cluster`` (YAML) if the rule needs a cluster.
     """
 
     code: str
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
     why: str
     bad: str
     good: str
-    find: Callable[[Bundle], Iterable[Found]]
+    find: Callable[[Bundle], Iterable[RuleMatch]]
     fixable: Literal["", "safe", "unsafe", "safe or unsafe"] = ""
     see: str = ""
     kube: str = "1.36"

@@ -1,4 +1,4 @@
-"""Holds a bundle against the rules."""
+"""Runs rules on a bundle."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from collections.abc import Iterable, Iterator
 from allotment.model.loading import Problem
 from allotment.model.loading.marks import join_path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.finding import Finding, SourceRange
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.check.rules import RULES
 
 
 def check(bundle: Bundle, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """Everything that the rules find, in the order of places; what is the same twice is told once."""
+    """All findings of the rules, sorted by position; duplicates are reported once."""
     unreadable = (_unreadable(problem) for problem in bundle.problems)
-    found = {finding.order: finding for finding in unreadable}
-    found.update((finding.order, finding) for rule in rules for finding in _findings(bundle, rule))
-    return tuple(finding for _, finding in sorted(found.items()))
+    findings = {finding.sort_key: finding for finding in unreadable}
+    findings.update((finding.sort_key, finding) for rule in rules for finding in _findings(bundle, rule))
+    return tuple(finding for _, finding in sorted(findings.items()))
 
 
 def _unreadable(problem: Problem) -> Finding:
-    """A file or document that cannot be read at all; no rule sees it."""
-    place = problem.position
-    where = Range(place.file, place.line, place.column, place.line, place.column)
+    """The finding for a file or document that cannot be parsed; rules do not see it."""
+    position = problem.position
+    where = SourceRange(position.file, position.line, position.column, position.line, position.column)
     return Finding(
         code="S100", name=problem.code, level="error", message=problem.message, where=where, help=problem.hint
     )
 
 
 def _findings(bundle: Bundle, rule: Rule) -> Iterator[Finding]:
-    for found in bundle.found(rule.find):
-        document = found.document
+    for match in bundle.results_of(rule.find):
+        document = match.document
         yield Finding(
             code=rule.code,
             name=rule.name,
-            level=found.level or rule.level,
-            message=found.message,
-            where=_range(found),
-            path=join_path(found.path),
+            level=match.level or rule.level,
+            message=match.message,
+            where=_range(match),
+            path=join_path(match.path),
             subject=" ".join(filter(None, (document.kind, document.name))),
-            help=found.help,
-            fix=found.fix,
+            help=match.help,
+            fix=match.fix,
         )
 
 
-def _range(found: Found) -> Range:
-    document = found.document
-    start, end = document.extent(found.path, at="key" if found.key else "value", part=found.part)
-    return Range(start.file, start.line, start.column, end.line, end.column)
+def _range(match: RuleMatch) -> SourceRange:
+    document = match.document
+    start, end = document.extent(match.path, at="key" if match.at_key else "value", part=match.span)
+    return SourceRange(start.file, start.line, start.column, end.line, end.column)

@@ -1,7 +1,8 @@
-"""Which rules are meant by ``--select``, ``--ignore`` and their like in configuration and comments.
+"""Selects rules by the patterns of ``--select``, ``--ignore``, configuration files and comments.
 
-A word is a code (``S102``), how codes begin (``S``, ``C2``), a rule's name (``flat-request``), a family (``cel``) or
-``all``. Where words for and against meet, the one that says more wins; of two that say as much, the one against.
+A pattern is a code (``S102``), a prefix of codes (``S``, ``C2``), a rule's name (``flat-request``), a family (``cel``)
+or ``all``. If both a ``select`` and an ``ignore`` pattern match a rule, the more specific one wins; of two equally
+specific ones, ``ignore`` does.
 """
 
 from __future__ import annotations
@@ -9,58 +10,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from allotment.tools.check.catalog import FAMILIES, by_code, catalogue
+from allotment.tools.check.catalog import FAMILIES, rules_by_code, all_rules
 from allotment.tools.check.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Words for and against rules; without words for any, all are meant."""
+class RuleSelection:
+    """The patterns that select and ignore rules; without ``select`` patterns, all rules are selected."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
-    def has(self, code: str) -> bool:
-        """Whether the rule of that code is meant."""
-        wanted = max((_says(word, code) for word in self.select), default=1)
-        return wanted > max((_says(word, code) for word in self.ignore), default=0)
+    def includes(self, code: str) -> bool:
+        strength = max((_specificity(pattern, code) for pattern in self.select), default=1)
+        return strength > max((_specificity(pattern, code) for pattern in self.ignore), default=0)
 
-    def rules(self, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-        """Those of the rules that are meant."""
-        return tuple(rule for rule in rules if self.has(rule.code))
+    def filter(self, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+        return tuple(rule for rule in rules if self.includes(rule.code))
 
 
-def means(word: str, code: str) -> bool:
-    """Whether a word means the rule of a code.
+def pattern_matches(pattern: str, code: str) -> bool:
+    """Whether a pattern matches the rule with a code.
 
-    >>> means("C2", "C201"), means("vocabulary", "V301"), means("C2", "S102")
+    >>> pattern_matches("C2", "C201"), pattern_matches("vocabulary", "V301"), pattern_matches("C2", "S102")
     (True, True, False)
     """
-    return _says(word, code) > 0
+    return _specificity(pattern, code) > 0
 
 
-def _says(word: str, code: str) -> int:
-    """How exactly a word means a code; 0 where it does not."""
-    plain = word.strip()
-    if plain.lower() == "all":
+def _specificity(pattern: str, code: str) -> int:
+    """How specifically a pattern matches a code; 0 if it does not match."""
+    text = pattern.strip()
+    if text.lower() == "all":
         return 1
     family, title, _ = FAMILIES.get(code[:1], ("", "", ""))
-    if plain.lower() in (family, title.lower()):
+    if text.lower() in (family, title.lower()):
         return 2
-    if plain and code.startswith(plain.upper()):
-        return 1 + len(plain)
-    rule = by_code().get(code)
-    return 1 + len(code) if rule is not None and plain.lower() == rule.name else 0
+    if text and code.startswith(text.upper()):
+        return 1 + len(text)
+    rule = rules_by_code().get(code)
+    return 1 + len(code) if rule is not None and text.lower() == rule.name else 0
 
 
-def is_known(word: str) -> bool:
-    """Whether a word means any rule."""
-    return any(means(word, rule.code) for rule in catalogue())
+def is_known_pattern(pattern: str) -> bool:
+    """Whether a pattern matches any rule."""
+    return any(pattern_matches(pattern, rule.code) for rule in all_rules())
 
 
-def known_words() -> Iterable[str]:
-    """Every word but the beginnings of codes, for a "did you mean"."""
+def known_patterns() -> Iterable[str]:
+    """All patterns except prefixes of codes, for "did you mean" suggestions."""
     return [
-        *(rule.code for rule in catalogue()), *(rule.name for rule in catalogue()),
+        *(rule.code for rule in all_rules()), *(rule.name for rule in all_rules()),
         *(family for family, _, _ in FAMILIES.values()), *FAMILIES,
     ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""Comments that silence findings, and those that silence nothing.
+"""Comments that suppress findings, and notes about those that have no effect.
 
-``# allot: ignore[S102]`` at the end of a line silences what begins on that line, and where a value of several lines
-begins there (an expression in a block) what is in it; alone on its line it speaks for the next one that is no comment.
-Above the first field ``ignore-document[…]`` speaks for a document and ``ignore-file[…]`` for the file. Without codes,
-all are meant.
+``# allot: ignore[S102]`` at the end of a line suppresses findings that start on that line and, if a multi-line value
+starts there (an expression in a block), findings in that value. On a line of its own, it applies to the next line that
+is not a comment. Above the first field, ``ignore-document[…]`` applies to the document and ``ignore-file[…]`` to the
+file. Without codes, a comment applies to all rules.
 """
 
 from __future__ import annotations
@@ -14,128 +14,130 @@ from typing import Final, NamedTuple
 
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.loading import Commentary, commentary
-from allotment.tools.check.catalog import UNUSED_IGNORE, catalogue
-from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.selection import is_known, known_words, means
+from allotment.tools.check.catalog import UNUSED_IGNORE, all_rules
+from allotment.tools.check.finding import Finding, SourceRange
+from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
 
-_MARK: Final = "allot:"
+_MARKER: Final = "allot:"
 _DIRECTIVE: Final = re.compile(r"#*\s*allot:\s*(?P<verb>[\w-]*)(?:\[(?P<words>[^\]]*)\])?(?P<rest>.*)")
-#: What may follow without brackets: a reason, told apart from codes that were meant to stand in brackets.
+#: A reason that may follow without brackets; distinguishes it from codes whose brackets are missing.
 _REASON: Final = re.compile(r"\s*(?:[-–—#(:;,.].*)?")
-_HEAD: Final = re.compile(r"\s*(?:#.*|---.*|%.*)?")
+_BLANK_OR_COMMENT: Final = re.compile(r"\s*(?:#.*|---.*|%.*)?")
 
 
-class Silenced(NamedTuple):
-    """What is still to be told, with the comments that silence nothing; and what was silenced."""
+class SuppressionResult(NamedTuple):
+    """The findings to report, with notes about unused comments, and the suppressed findings."""
 
     findings: tuple[Finding, ...]
-    silenced: tuple[Finding, ...]
+    suppressed: tuple[Finding, ...]
 
 
-class _Ignore(NamedTuple):
-    """A comment that silences: where it stands, what for, and the lines that it speaks for."""
+class _IgnoreComment(NamedTuple):
+    """An ignore comment: its position, the rules that it names, and the lines that it applies to."""
 
-    where: Range
-    verb: str
-    words: tuple[str, ...]
-    first: int
-    last: int
+    where: SourceRange
+    directive: str
+    patterns: tuple[str, ...]
+    first_line: int
+    last_line: int
 
     def covers(self, finding: Finding) -> bool:
-        return finding.where.file == self.where.file and self.first <= finding.where.line <= self.last
+        return finding.where.file == self.where.file and self.first_line <= finding.where.line <= self.last_line
 
     def silences(self, finding: Finding) -> bool:
-        return self.covers(finding) and (not self.words or any(means(word, finding.code) for word in self.words))
+        return self.covers(finding) and (
+            not self.patterns or any(pattern_matches(pattern, finding.code) for pattern in self.patterns)
+        )
 
 
-def silence(findings: Iterable[Finding], sources: Mapping[str, str], ran: Callable[[str, str], bool]) -> Silenced:
-    """Findings without those that comments in their files silence.
+def apply_suppressions(findings: Iterable[Finding], sources: Mapping[str, str], was_evaluated: Callable[[str, str], bool]) -> SuppressionResult:
+    """The findings that no comment in their files suppresses.
 
-    ``sources`` are the texts by file. ``ran`` tells of a code and a file whether that rule was held against it, for a
-    comment is idle only if what it silences was looked for.
+    ``sources`` are the texts by file. ``was_evaluated`` says for a code and a file whether that rule ran on it: a
+    comment is unused only if the findings that it suppresses were looked for.
     """
-    ignores: list[_Ignore] = []
-    wrong: list[Finding] = []
+    ignores: list[_IgnoreComment] = []
+    malformed: list[Finding] = []
     for file, source in sources.items():
-        if _MARK in source:
-            for one in _read(file, source):
-                if isinstance(one, _Ignore):
-                    ignores.append(one)
+        if _MARKER in source:
+            for parsed in _parse_comments(file, source):
+                if isinstance(parsed, _IgnoreComment):
+                    ignores.append(parsed)
                 else:
-                    wrong.append(one)
-    if not ignores and not wrong:
-        return Silenced(tuple(findings), ())
-    kept: list[Finding] = []
-    silenced: list[Finding] = []
+                    malformed.append(parsed)
+    if not ignores and not malformed:
+        return SuppressionResult(tuple(findings), ())
+    reported: list[Finding] = []
+    suppressed: list[Finding] = []
     for finding in findings:
-        (silenced if any(ignore.silences(finding) for ignore in ignores) else kept).append(finding)
-    told = (note for ignore in ignores for note in _idle(ignore, silenced, ran))
-    kept += (note for note in (*wrong, *told) if ran(UNUSED_IGNORE.code, note.where.file))
-    return Silenced(tuple(sorted(kept, key=lambda finding: finding.order)), tuple(silenced))
+        (suppressed if any(ignore.suppresses(finding) for ignore in ignores) else reported).append(finding)
+    unused = (note for ignore in ignores for note in _unused_notes(ignore, suppressed, was_evaluated))
+    reported += (note for note in (*malformed, *unused) if was_evaluated(UNUSED_IGNORE.code, note.where.file))
+    return SuppressionResult(tuple(sorted(reported, key=lambda finding: finding.sort_key)), tuple(suppressed))
 
 
-def _read(file: str, source: str) -> Iterator[_Ignore | Finding]:
-    """The comments of a file that silence, and what is wrong with those that would."""
-    found = commentary(source)
+def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding]:
+    """The ignore comments of a file, and findings for malformed ones."""
+    comments = commentary(source)
     lines = source.splitlines()
-    alone = {comment.line for comment in found.comments if comment.alone}
-    for comment in found.comments:
+    own_line = {comment.line for comment in comments.comments if comment.alone}
+    for comment in comments.comments:
         directive = _DIRECTIVE.fullmatch(comment.text.strip())
         if directive is None:
             continue
         end = comment.column + 1 + len(comment.text)
-        where = Range(file, comment.line, comment.column, comment.line, end)
-        verb, words, rest = directive["verb"], directive["words"], directive["rest"]
+        where = SourceRange(file, comment.line, comment.column, comment.line, end)
+        verb, codes, rest = directive["verb"], directive["words"], directive["rest"]
         if verb not in ("ignore", "ignore-document", "ignore-file"):
-            known = did_you_mean(verb, ("ignore", "ignore-document", "ignore-file"))
-            yield _note(where, f"no such comment: allot: {verb}{known and f'.{known}'}", "write # allot: ignore[S102]")
+            suggestion = did_you_mean(verb, ("ignore", "ignore-document", "ignore-file"))
+            yield _note(where, f"unknown directive allot: {verb}{suggestion and f'.{suggestion}'}", "write # allot: ignore[S102]")
             continue
-        if words is None and not _REASON.fullmatch(rest):
-            yield _note(where, "codes stand in brackets, so this silences nothing", f"write # allot: {verb}[S102]")
+        if codes is None and not _REASON.fullmatch(rest):
+            yield _note(where, "codes must be in brackets; this comment has no effect", f"write # allot: {verb}[S102]")
             continue
-        span = _span(verb, comment.line, alone, found, lines)
-        if span is None:
+        covered = _covered_lines(verb, comment.line, own_line, comments, lines)
+        if covered is None:
             what = "a document" if verb == "ignore-document" else "the file"
-            yield _note(where, f"this silences nothing: it must stand above the first field of {what}")
+            yield _note(where, f"this comment has no effect: it must be above the first field of {what}")
             continue
-        named = tuple(word.strip() for word in (words or "").split(",") if word.strip())
-        yield _Ignore(where, verb, named, *span)
+        patterns = tuple(code.strip() for code in (codes or "").split(",") if code.strip())
+        yield _IgnoreComment(where, verb, patterns, *covered)
 
 
-def _span(verb: str, line: int, alone: set[int], found: Commentary, lines: list[str]) -> tuple[int, int] | None:
-    """The lines that a comment on a line speaks for."""
+def _covered_lines(verb: str, line: int, own_line: set[int], comments: Commentary, lines: list[str]) -> tuple[int, int] | None:
+    """The first and last line that a comment applies to; None if it is misplaced."""
     if verb == "ignore":
         comment = line
-        while line in alone or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
+        while line in own_line or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
             line += 1
-        return next(((first, last) for first, last in found.scalars if line in (first, last)), (line, line))
-    begins = next((start for start in found.documents if start > line), len(lines) + 1)
-    if line not in alone or not all(_HEAD.fullmatch(text) for text in lines[line - 1 : begins - 1]):
+        return next(((first, last) for first, last in comments.scalars if line in (first, last)), (line, line))
+    start_line = next((start for start in comments.documents if start > line), len(lines) + 1)
+    if line not in own_line or not all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[line - 1 : start_line - 1]):
         return None
     if verb == "ignore-document":
-        return begins, next((start - 1 for start in found.documents if start > begins), len(lines) + 1)
-    # Only the head of the first document is that of the file.
-    return (1, len(lines) + 1) if all(_HEAD.fullmatch(text) for text in lines[: line - 1]) else None
+        return start_line, next((start - 1 for start in comments.documents if start > start_line), len(lines) + 1)
+    # ignore-file must be above the first document.
+    return (1, len(lines) + 1) if all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[: line - 1]) else None
 
 
-def _idle(ignore: _Ignore, silenced: Iterable[Finding], ran: Callable[[str, str], bool]) -> Iterator[Finding]:
-    """What of a comment silences nothing."""
+def _unused_notes(ignore: _IgnoreComment, suppressed: Iterable[Finding], was_evaluated: Callable[[str, str], bool]) -> Iterator[Finding]:
+    """Notes about the parts of a comment that suppress no finding."""
     file = ignore.where.file
-    codes = {finding.code for finding in silenced if ignore.silences(finding)}
-    if not ignore.words:
-        if not codes and all(ran(rule.code, file) for rule in catalogue() if rule.family != "proof"):
-            yield _note(ignore.where, "this comment silences nothing", "it can go")
+    codes = {finding.code for finding in suppressed if ignore.suppresses(finding)}
+    if not ignore.patterns:
+        if not codes and all(was_evaluated(rule.code, file) for rule in all_rules() if rule.family != "proof"):
+            yield _note(ignore.where, "this comment suppresses no finding", "remove it")
         return
-    for word in ignore.words:
-        if not is_known(word):
-            known = did_you_mean(word, known_words())
-            yield _note(ignore.where, f"there is no rule {word}{known and f'.{known}'}")
-        elif not any(means(word, code) for code in codes):
-            meant = [rule.code for rule in catalogue() if means(word, rule.code)]
-            if all(ran(code, file) for code in meant):
-                yield _note(ignore.where, f"{word} is not found here, so this silences nothing", "it can go")
+    for pattern in ignore.patterns:
+        if not is_known_pattern(pattern):
+            suggestion = did_you_mean(pattern, known_patterns())
+            yield _note(ignore.where, f"unknown rule {pattern}{suggestion and f'.{suggestion}'}")
+        elif not any(pattern_matches(pattern, code) for code in codes):
+            matching = [rule.code for rule in all_rules() if pattern_matches(pattern, rule.code)]
+            if all(was_evaluated(code, file) for code in matching):
+                yield _note(ignore.where, f"{pattern} has no finding here: this comment has no effect", "remove it")
 
 
-def _note(where: Range, message: str, advice: str = "") -> Finding:
+def _note(where: SourceRange, message: str, advice: str = "") -> Finding:
     rule = UNUSED_IGNORE
     return Finding(code=rule.code, name=rule.name, level=rule.level, message=message, where=where, help=advice)

@@ -10,20 +10,20 @@ import pytest
 from allotment.model.editing.edits import ReplaceText, SetValue
 from allotment.tools.check import catalog
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 
 BAD = "spec: {}\n"
 
 
-def old_names(bundle: Bundle) -> Iterator[Found]:
+def old_names(bundle: Bundle) -> Iterator[RuleMatch]:
     """A safe fix, an error."""
     for document in bundle.documents:
         if document.name == "old":
             fix = Fix("call it new", ((document, SetValue(("metadata", "name"), "new")),), safe=True)
-            yield Found(document, ("metadata", "name"), "`old` is an old name", fix=fix)
+            yield RuleMatch(document, ("metadata", "name"), "`old` is an old name", fix=fix)
 
 
-def guesses(bundle: Bundle) -> Iterator[Found]:
+def guesses(bundle: Bundle) -> Iterator[RuleMatch]:
     """An unsafe fix, a warning, on a part of a string."""
     for document in bundle.documents:
         note = document.tree.get("note")
@@ -32,17 +32,17 @@ def guesses(bundle: Bundle) -> Iterator[Found]:
             fix = Fix(
                 "write guess, which is nearest", ((document, ReplaceText(("note",), *part, "guess")),), safe=False
             )
-            yield Found(
+            yield RuleMatch(
                 document, ("note",), 'nobody knows a word "gues". Did you mean "guess"?', "words have a meaning that"
-                " others must know, too, or they are of no use to anybody", fix, part=part,
+                " others must know, too, or they are of no use to anybody", fix, span=part,
             )  # fmt: skip
 
 
-def empty(bundle: Bundle) -> Iterator[Found]:
+def empty(bundle: Bundle) -> Iterator[RuleMatch]:
     """No fix, a note, on a value of several lines."""
     for document in bundle.documents:
         if document.tree.get("spec") == {}:
-            yield Found(document, ("kind",), "nothing is specified", key=True)
+            yield RuleMatch(document, ("kind",), "nothing is specified", at_key=True)
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +62,8 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget() -> None:
-    catalog.catalogue.cache_clear()
-    catalog.by_code.cache_clear()
+    catalog.all_rules.cache_clear()
+    catalog.rules_by_code.cache_clear()
 
 
 Write = Callable[[Mapping[str, str]], Path]

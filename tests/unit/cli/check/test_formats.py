@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from allotment.cli.check.github import commands
-from allotment.tools.check.finding import Finding, Range
+from allotment.tools.check.finding import Finding, SourceRange
 from tests.unit.cli.check.conftest import Write
 from tests.unit.cli.conftest import Allot
 
@@ -111,7 +111,7 @@ def test_annotations_of_github(allot: Allot, write: Write) -> None:
 
 
 def test_annotations_escape_what_would_end_them() -> None:
-    where = Range("a,b:c%.yaml", 1, 2, 3, 4)
+    where = SourceRange("a,b:c%.yaml", 1, 2, 3, 4)
     finding = Finding(code="S1", name="x", level="note", message="100% sure:\r\nno, 1::2", where=where, help="h")
     assert list(commands([finding])) == [
         "::notice file=a%2Cb%3Ac%25.yaml,line=1,endLine=3,col=2,title=S1 x::100%25 sure:%0D%0Ano, 1::2%0Ah"

@@ -9,7 +9,7 @@ from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.meta import Object
-from allotment.tools.check.bundle import Bundle, Settings, World
+from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.rule import Rule
 
 
@@ -26,7 +26,7 @@ def bundle_of(
     loaded = [load_text(text, name) for name, text in texts.items()]
     return Bundle(
         [document for one in loaded for document in one.documents],
-        Settings(Features(kube=kube, gates=gates or {})),
+        CheckSettings(Features(kube=kube, gates=gates or {})),
         world_of(kube=kube, fleet=fleet, cluster=cluster),
         [problem for one in loaded for problem in one.problems],
     )
@@ -37,7 +37,7 @@ def example_bundle(rule: Rule, text: str) -> Bundle:
     return bundle_of(text, kube=rule.kube, fleet=rule.fleet, cluster=rule.cluster)
 
 
-def world_of(*, kube: str = "1.36", fleet: str = "", cluster: str = "") -> World | None:
+def world_of(*, kube: str = "1.36", fleet: str = "", cluster: str = "") -> TargetCluster | None:
     """The cluster of machines (words of ``--fleet``), of objects (YAML), or of both; None for neither."""
     if not fleet and not cluster:
         return None
@@ -48,4 +48,4 @@ def world_of(*, kube: str = "1.36", fleet: str = "", cluster: str = "") -> World
     decoded = decode_all(load_text(cluster, "cluster.yaml").documents, strict=False)
     assert not decoded.problems
     objects += [manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object)]
-    return World(tuple(objects), hardware=not cluster)
+    return TargetCluster(tuple(objects), fleet_only=not cluster)

@@ -11,17 +11,17 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, Replace
 from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.fixer import Fixed, fix
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.fixer import FixResult, fix
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of, example_bundle
 
-Finder = Callable[[Document], Iterator[Found]]
+Finder = Callable[[Document], Iterator[RuleMatch]]
 
 
 def rule(find: Finder, code: str = "S101") -> Rule:
-    def all_found(bundle: Bundle) -> Iterable[Found]:
+    def all_found(bundle: Bundle) -> Iterable[RuleMatch]:
         for document in bundle.documents:
             yield from find(document)
 
@@ -31,20 +31,20 @@ def rule(find: Finder, code: str = "S101") -> Rule:
 def setting(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
     """Finds ``key: old`` and has ``new`` written instead."""
 
-    def find(document: Document) -> Iterator[Found]:
+    def find(document: Document) -> Iterator[RuleMatch]:
         if document.tree.get(key) == old:
             edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue((key,), new)),)
-            yield Found(document, (key,), f"{key} is {old}", fix=Fix(f"write {new}", edits, safe))
+            yield RuleMatch(document, (key,), f"{key} is {old}", fix=Fix(f"write {new}", edits, safe))
 
     return find
 
 
-def fixing(text: str | Mapping[str, str], *finders: Finder, unsafe: bool = False) -> Fixed:
+def fixing(text: str | Mapping[str, str], *finders: Finder, unsafe: bool = False) -> FixResult:
     rules = [rule(finder, f"S{101 + number}") for number, finder in enumerate(finders)]
     return fix(bundle_of(text), unsafe=unsafe, rules=rules)
 
 
-def codes(fixed: Fixed) -> tuple[list[str], list[str]]:
+def codes(fixed: FixResult) -> tuple[list[str], list[str]]:
     return [finding.code for finding in fixed.applied], [finding.code for finding in fixed.remaining]
 
 
@@ -68,28 +68,28 @@ def test_mistakes_behind_mistakes_are_mended_in_later_passes() -> None:
 
 
 def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
-    def renamed(document: Document) -> Iterator[Found]:
+    def renamed(document: Document) -> Iterator[RuleMatch]:
         if "a" in document.tree:
-            yield Found(document, ("a",), "a", fix=Fix("", ((document, RenameKey(("a",), "b")),), safe=True))
+            yield RuleMatch(document, ("a",), "a", fix=Fix("", ((document, RenameKey(("a",), "b")),), safe=True))
 
-    def inner(document: Document) -> Iterator[Found]:
+    def inner(document: Document) -> Iterator[RuleMatch]:
         for key, value in document.tree.items():
             if isinstance(value, dict) and value.get("x") == 1:
                 edit = SetValue((key, "x"), 2)
-                yield Found(document, (key, "x"), "x", fix=Fix("", ((document, edit),), safe=True))
+                yield RuleMatch(document, (key, "x"), "x", fix=Fix("", ((document, edit),), safe=True))
 
     assert fixing("a: {x: 1}\n", renamed, inner).texts == {"file.yaml": "b: {x: 2}\n"}
     assert fixing("a: {x: 1}\n", inner, renamed).texts == {"file.yaml": "b: {x: 2}\n"}
 
 
 def test_parts_of_one_string_are_mended_in_one_pass() -> None:
-    def doubled(document: Document) -> Iterator[Found]:
+    def doubled(document: Document) -> Iterator[RuleMatch]:
         text = document.tree["a"]
         for number, letter in enumerate(text):
             if letter == "x":
                 edit = ReplaceText(("a",), number, number + 1, "yy")
-                yield Found(
-                    document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), part=(number, number + 1)
+                yield RuleMatch(
+                    document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), span=(number, number + 1)
                 )
 
     judged = 0
@@ -99,7 +99,7 @@ def test_parts_of_one_string_are_mended_in_one_pass() -> None:
         judged += 1
         return check(bundle, [rule(doubled)])
 
-    fixed = fix(bundle_of("a: 'x x x'\n"), unsafe=False, judge=judge)
+    fixed = fix(bundle_of("a: 'x x x'\n"), unsafe=False, find=judge)
     assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
     assert judged == 2
 
@@ -110,9 +110,9 @@ def test_what_two_rules_mend_alike_is_mended_for_both() -> None:
 
 
 def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() -> None:
-    def impossible(document: Document) -> Iterator[Found]:
+    def impossible(document: Document) -> Iterator[RuleMatch]:
         edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("a",), 9)), (document, Remove(("nothing",))))
-        yield Found(document, ("a",), "a", fix=Fix("", edits, safe=True))
+        yield RuleMatch(document, ("a",), "a", fix=Fix("", edits, safe=True))
 
     fixed = fixing("a: 1\nb: 1\n", impossible, setting("b", 1, 2))
     assert fixed.texts == {"file.yaml": "a: 1\nb: 2\n"}
@@ -121,9 +121,9 @@ def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() 
 
 
 def test_a_fix_that_mends_nothing_is_made_once() -> None:
-    def restless(document: Document) -> Iterator[Found]:
+    def restless(document: Document) -> Iterator[RuleMatch]:
         edit = SetValue(("m",), document.tree["m"] + 1)
-        yield Found(document, ("m",), "m", fix=Fix("", ((document, edit),), safe=True))
+        yield RuleMatch(document, ("m",), "m", fix=Fix("", ((document, edit),), safe=True))
 
     fixed = fixing("m: 1\n", restless)
     assert fixed.texts == {"file.yaml": "m: 2\n"}
@@ -131,11 +131,11 @@ def test_a_fix_that_mends_nothing_is_made_once() -> None:
 
 
 def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> None:
-    def first(document: Document) -> Iterator[Found]:
+    def first(document: Document) -> Iterator[RuleMatch]:
         at = document.tree["a"].find("x")
         if at >= 0:
             edit = ReplaceText(("a",), at, at + 1, "yy")
-            yield Found(document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), part=(at, at + 1))
+            yield RuleMatch(document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), span=(at, at + 1))
 
     fixed = fixing("a: 'x x x'\n", first)
     assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
@@ -148,10 +148,10 @@ def test_objects_of_one_name_are_told_apart() -> None:
 
 
 def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def impossible(document: Document) -> Iterator[Found]:
+    def impossible(document: Document) -> Iterator[RuleMatch]:
         if "b" in document.tree:
             edits: tuple[tuple[Document, Edit], ...] = ((document, Remove(("nothing",))),)
-            yield Found(document, ("b",), "b", fix=Fix("", edits, safe=True))
+            yield RuleMatch(document, ("b",), "b", fix=Fix("", edits, safe=True))
 
     rewritten: list[str] = []
 
@@ -173,14 +173,14 @@ def test_fixes_that_undo_each_other_come_to_an_end() -> None:
 
 
 def test_edits_in_several_files_are_made_together_or_not_at_all() -> None:
-    def both(bundle: Bundle) -> Iterable[Found]:
+    def both(bundle: Bundle) -> Iterable[RuleMatch]:
         one, other = bundle.documents
         if one.tree["a"] != other.tree.get("b"):
             edits: tuple[tuple[Document, Edit], ...] = (
                 (one, SetValue(("a",), 3)),
                 (other, RenameKey(("c",), "d") if "c" in other.tree else SetValue(("b",), 3)),
             )
-            yield Found(one, ("a",), "a", fix=Fix("", edits, safe=True))
+            yield RuleMatch(one, ("a",), "a", fix=Fix("", edits, safe=True))
 
     rules = [Rule("S101", "a-test", "shape", "error", "A test", "Because.", "", "", both)]
     assert fix(bundle_of({"1": "a: 1\n", "2": "b: 2\n"}), unsafe=False, rules=rules).texts == {
@@ -201,14 +201,14 @@ def test_documents_that_were_left_out_stay_left_out() -> None:
         seen.append(len(other.documents))
         return check(other, [rule(setting("a", 1, 2))])
 
-    assert fix(bundle, unsafe=False, judge=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
+    assert fix(bundle, unsafe=False, find=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
     assert seen == [2, 2]
 
 
 def test_fields_that_go_deeper_do_not_touch_those_beside_them() -> None:
-    def flat(document: Document) -> Iterator[Found]:
+    def flat(document: Document) -> Iterator[RuleMatch]:
         if "a" in document.tree:
-            yield Found(document, ("a",), "a", fix=Fix("", ((document, Nest((), ("a",), "under")),), safe=True))
+            yield RuleMatch(document, ("a",), "a", fix=Fix("", ((document, Nest((), ("a",), "under")),), safe=True))
 
     fixed = fixing("b: 1\na: 1\n", flat, setting("b", 1, 2))
     assert fixed.texts == {"file.yaml": "b: 2\nunder:\n  a: 1\n"}

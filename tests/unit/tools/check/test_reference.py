@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from allotment.tools.check.catalog import FAMILIES, by_code, catalogue
-from allotment.tools.check.reference import FOLDER, address, pages
+from allotment.tools.check.catalog import FAMILIES, rules_by_code, all_rules
+from allotment.tools.check.reference import FOLDER, page_link, pages
 
 ROOT = Path(__file__).parents[4]
 
@@ -17,21 +17,21 @@ def test_the_pages_are_generated_from_the_rules() -> None:
 
 
 def test_every_rule_has_a_section_where_its_address_leads() -> None:
-    for rule in catalogue():
-        file, _, anchor = address(rule.code).removeprefix(f"{FOLDER}/").partition("#")
+    for rule in all_rules():
+        file, _, anchor = page_link(rule.code).removeprefix(f"{FOLDER}/").partition("#")
         titles = re.findall(r"^## (.*)$", pages()[file], re.MULTILINE)
         assert anchor in [re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles]
 
 
 def test_codes_and_names_are_told_apart_and_belong_to_their_families() -> None:
-    rules = catalogue()
-    assert len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(by_code())
+    rules = all_rules()
+    assert len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(rules_by_code())
     for rule in rules:
         assert re.fullmatch(r"[SCVMP]\d\d\d", rule.code)
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
         assert FAMILIES[rule.code[0]][0] == rule.family
-        assert not by_code().keys() & {rule.name.upper()}
+        assert not rules_by_code().keys() & {rule.name.upper()}
 
 
 def test_what_there_is_no_rule_for_has_no_address() -> None:
-    assert address("S999") == ""
+    assert page_link("S999") == ""

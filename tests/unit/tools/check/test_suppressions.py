@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.tools.check.finding import Finding, Range
-from allotment.tools.check.selection import Choice, is_known, known_words, means
-from allotment.tools.check.suppressions import silence
+from allotment.tools.check.finding import Finding, SourceRange
+from allotment.tools.check.selection import RuleSelection, is_known_pattern, known_patterns, pattern_matches
+from allotment.tools.check.suppressions import apply_suppressions
 
 LINES = st.sampled_from([
     "a: 1", "b: |-", "  text # allot: ignore", "# allot: ignore", "c: x  # allot: ignore[S100]",
@@ -18,7 +18,7 @@ FINDINGS = st.lists(st.tuples(st.sampled_from(["S100", "S102", "V301", "M401"]),
 
 
 def found(code: str, line: int) -> Finding:
-    return Finding(code=code, name="x", level="error", message="m", where=Range("a.yaml", line, 1, line, 2))
+    return Finding(code=code, name="x", level="error", message="m", where=SourceRange("a.yaml", line, 1, line, 2))
 
 
 @given(st.lists(LINES, max_size=12), FINDINGS)
@@ -26,11 +26,11 @@ def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
     lines: list[str], pairs: list[tuple[str, int]]
 ) -> None:
     findings = {found(*pair) for pair in pairs}
-    done = silence(sorted(findings, key=lambda one: one.order), {"a.yaml": "\n".join(lines)}, lambda code, file: True)
+    done = apply_suppressions(sorted(findings, key=lambda one: one.sort_key), {"a.yaml": "\n".join(lines)}, lambda code, file: True)
     told = set(done.findings)
-    assert not told & set(done.silenced)
-    assert {one for one in told if one.code != "S116"} | set(done.silenced) == findings
-    assert list(done.findings) == sorted(done.findings, key=lambda one: one.order)
+    assert not told & set(done.suppressed)
+    assert {one for one in told if one.code != "S116"} | set(done.suppressed) == findings
+    assert list(done.findings) == sorted(done.findings, key=lambda one: one.sort_key)
     for note in told - findings:
         assert note.level == "note"
         assert lines[note.where.line - 1][note.where.column - 1] == "#"
@@ -39,17 +39,17 @@ def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
 @given(FINDINGS)
 def test_without_comments_nothing_changes(pairs: list[tuple[str, int]]) -> None:
     findings = tuple(found(*pair) for pair in pairs)
-    assert silence(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code, file: True) == (findings, ())
+    assert apply_suppressions(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code, file: True) == (findings, ())
 
 
 def test_every_word_that_is_offered_means_a_rule() -> None:
-    assert all(is_known(word) for word in known_words())
-    assert not is_known("")
-    assert not is_known("S1x")
+    assert all(is_known_pattern(word) for word in known_patterns())
+    assert not is_known_pattern("")
+    assert not is_known_pattern("S1x")
 
 
 @given(st.lists(st.sampled_from(["S", "S1", "S100", "all", "shape", "unreadable", "V3"])), st.booleans())
 def test_who_says_more_wins_and_nothing_said_means_everything(words: list[str], against: bool) -> None:
-    choice = Choice(ignore=tuple(words)) if against else Choice(select=tuple(words))
-    meant = any(means(word, "S100") for word in words)
-    assert choice.has("S100") == (not meant if against else meant or not words)
+    choice = RuleSelection(ignore=tuple(words)) if against else RuleSelection(select=tuple(words))
+    meant = any(pattern_matches(word, "S100") for word in words)
+    assert choice.includes("S100") == (not meant if against else meant or not words)

@@ -1,1 +1,1 @@
-"""What rules know of claims: who names them, which devices they ask for, and how these are shared and set up."""
+"""Shared by rules: the pods that reference a claim, the devices that it requests, and its parameters."""

@@ -1,4 +1,4 @@
-"""What the entries of pods' ``resourceClaims`` lead to: a claim or template of the files, or of the cluster."""
+"""Resolves the entries of pods' ``resourceClaims`` to claims and templates of the files or the cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from allotment.model.resource import ResourceClaim, ResourceClaimSpec, ResourceC
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import ClaimView, EntryView, PodView, at, mapping, text
 
-#: The request names of a claim, with the names of each one's alternatives.
+#: The request names of a claim, each with the names of its alternatives.
 RequestNames = Mapping[str, tuple[str, ...]]
 
 
-class Target(NamedTuple):
-    """An entry of a pod, and what it names: ``view`` in the files, ``stored`` in the cluster (the files go first)."""
+class ClaimReference(NamedTuple):
+    """An entry of a pod and the object it names: ``view`` in the files, ``stored`` in the cluster. Files take
+    precedence.
+    """
 
     pod: PodView
     entry: EntryView
@@ -24,39 +26,39 @@ class Target(NamedTuple):
 
     @property
     def key(self) -> ObjectKey:
-        """Where the named object has to be."""
+        """The namespace and name of the referenced object."""
         return ObjectKey(self.pod.key.namespace, self.entry.refers_to)
 
     @property
-    def known(self) -> bool:
-        """Whether it is there."""
+    def exists(self) -> bool:
+        """Whether the object is in the files or in the cluster."""
         return self.view is not None or self.stored is not None
 
     @property
-    def what(self) -> str:
-        """What is named, in words: ``template single-gpu``."""
+    def description(self) -> str:
+        """The referenced object in a message: ``template single-gpu``."""
         return f"{'template' if self.entry.kind == 'ResourceClaimTemplate' else 'claim'} {self.entry.refers_to}"
 
 
-def targets(bundle: Bundle) -> Iterator[Target]:
-    """Every entry that names something, of every pod."""
+def claim_references(bundle: Bundle) -> Iterator[ClaimReference]:
+    """All claim references of all pods."""
     for pod in bundle.pods:
-        yield from targets_of(bundle, pod)
+        yield from references_of_pod(bundle, pod)
 
 
-def targets_of(bundle: Bundle, pod: PodView) -> Iterator[Target]:
-    """Every entry of a pod that names something."""
+def references_of_pod(bundle: Bundle, pod: PodView) -> Iterator[ClaimReference]:
+    """The claim references of a pod."""
     for entry in pod.entries:
         if entry.refers_to:
             key = ObjectKey(pod.key.namespace, entry.refers_to)
             stored = bundle.cluster_claims if entry.kind == "ResourceClaim" else bundle.cluster_templates
-            yield Target(pod, entry, bundle.claims_by_key.get((entry.kind, key)), stored.get(key))
+            yield ClaimReference(pod, entry, bundle.claims_by_key.get((entry.kind, key)), stored.get(key))
 
 
-def request_names(target: Target) -> RequestNames | None:
-    """The requests of the claim; None where they are not known, or one of them has no name yet."""
+def request_names(target: ClaimReference) -> RequestNames | None:
+    """The requests of the claim; None if the claim is unknown or one of its requests has no name."""
     if target.view is not None:
-        return names_of(target.view)
+        return names_in_claim(target.view)
     stored = target.stored
     if stored is None:
         return None
@@ -64,19 +66,19 @@ def request_names(target: Target) -> RequestNames | None:
     return {r.name: tuple(sub.name for sub in r.first_available) for r in spec.devices.requests}
 
 
-def names_of(claim: ClaimView) -> RequestNames | None:
-    """The requests of a claim as written; None if there is none, or one of them has no name."""
-    found: dict[str, tuple[str, ...]] = {}
+def names_in_claim(claim: ClaimView) -> RequestNames | None:
+    """The requests of a claim as written; None if there are none or one of them has no name."""
+    names: dict[str, tuple[str, ...]] = {}
     for request in claim.requests:
         main, _, alternative = request.name.partition("/")
         if not main:
             return None
-        found[main] = (*found.get(main, ()), alternative) if alternative else found.get(main, ())
-    return found or None
+        names[main] = (*names.get(main, ()), alternative) if alternative else names.get(main, ())
+    return names or None
 
 
-def promised_templates(bundle: Bundle) -> frozenset[ObjectKey]:
-    """Templates that a controller makes for a ComputeDomain of the files."""
+def compute_domain_templates(bundle: Bundle) -> frozenset[ObjectKey]:
+    """Templates that a controller creates for the ComputeDomains of the files."""
     return frozenset(
         ObjectKey(
             text(mapping(document.tree.get("metadata")).get("namespace")) or bundle.namespace,
@@ -88,10 +90,10 @@ def promised_templates(bundle: Bundle) -> frozenset[ObjectKey]:
 
 
 def has_namespace(view: PodView | ClaimView) -> bool:
-    """Whether the object says its namespace itself."""
+    """Whether the object sets its namespace explicitly."""
     return bool(text(mapping(view.document.tree.get("metadata")).get("namespace")))
 
 
-def named(view: PodView | ClaimView) -> str:
-    """Kind and name: ``Deployment ml/server``; a fragment of a pod has no name."""
+def qualified_name(view: PodView | ClaimView) -> str:
+    """Kind, namespace and name: ``Deployment ml/server``; a pod fragment has no name."""
     return f"{view.kind} {view.key}" if view.key.name else f"{view.kind} (no name)"

@@ -1,4 +1,4 @@
-"""Which devices a request is for, by the words of drivers: its class, and what its selectors say of driver and type."""
+"""The driver and device types of a request, from its class and its selectors."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.selectors.expressions import Compared, expression
-from allotment.tools.check.selectors.necessary_conditions import certain_comparisons
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.selectors.expressions import LiteralComparison, parse_selector
+from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
 from allotment.tools.views import RequestView, SelectorView
 from allotment.vocabulary import Vocabulary
 from allotment.vocabulary.drivers import installed_classes
 
 
-class Kinds(NamedTuple):
-    """The driver that a request is for, and which of its device types."""
+class RequestedTypes(NamedTuple):
+    """The driver that a request is for, and the device types that can satisfy it."""
 
-    words: Vocabulary
+    vocabulary: Vocabulary
     types: frozenset[str]
 
 
-def kinds_of(bundle: Bundle, request: RequestView) -> Kinds | None:
-    """What a request is for; None where class and selectors do not tell the driver, or nobody told us of it."""
+def requested_types(bundle: Bundle, request: RequestView) -> RequestedTypes | None:
+    """The driver and types of a request; None if class and selectors do not determine a known driver."""
     selectors = [*class_selectors(bundle, request.class_name), *request.selectors]
-    known = {view.name for view in bundle.classes}
+    class_names = {view.name for view in bundle.classes}
     driver, types = "", frozenset[str]()
-    if request.class_name not in known and request.class_name in installed_classes():
+    if request.class_name not in class_names and request.class_name in installed_classes():
         driver, term = installed_classes()[request.class_name]
         types = frozenset(term.types)
-    told = {name for selector in selectors for name, _ in expression(bundle, selector).drivers}
-    if not driver and len(told) == 1:
-        driver = told.pop()
-    words = words_of(bundle, driver) if driver else None
-    if words is None:
+    compared_drivers = {name for selector in selectors for name, _ in parse_selector(bundle, selector).compared_drivers}
+    if not driver and len(compared_drivers) == 1:
+        driver = compared_drivers.pop()
+    vocab = vocabulary_of(bundle, driver) if driver else None
+    if vocab is None:
         return None
-    types = types or frozenset(kind.name for kind in words.types)
-    for one in comparisons(bundle, selectors, "attributes", words.domain, "type"):
-        values = {literal.value for literal in one.literals}
-        if one.operator in ("==", "in"):
+    types = types or frozenset(kind.name for kind in vocab.types)
+    for comparison in required_comparisons(bundle, selectors, "attributes", vocab.domain, "type"):
+        values = {literal.value for literal in comparison.literals}
+        if comparison.operator in ("==", "in"):
             types &= {name for name in types if name in values}
-        elif one.operator == "!=":
+        elif comparison.operator == "!=":
             types -= {name for name in types if name in values}
-    return Kinds(words, types) if types else None
+    return RequestedTypes(vocab, types) if types else None
 
 
 def class_selectors(bundle: Bundle, name: str) -> Iterator[SelectorView]:
@@ -52,11 +52,11 @@ def class_selectors(bundle: Bundle, name: str) -> Iterator[SelectorView]:
             yield from view.selectors
 
 
-def comparisons(
+def required_comparisons(
     bundle: Bundle, selectors: Iterable[SelectorView], kind: str, domain: str, name: str
-) -> Iterator[Compared]:
-    """What must hold of one attribute or capacity: the comparisons among the outermost conditions of selectors."""
+) -> Iterator[LiteralComparison]:
+    """The comparisons of one attribute or capacity among the top-level conditions of selectors."""
     for selector in selectors:
-        for one in certain_comparisons(expression(bundle, selector)):
-            if (one.access.kind, one.access.domain, one.access.name) == (kind, domain, name):
-                yield one
+        for comparison in necessary_comparisons(parse_selector(bundle, selector)):
+            if (comparison.access.kind, comparison.access.domain, comparison.access.name) == (kind, domain, name):
+                yield comparison

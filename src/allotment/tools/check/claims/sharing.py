@@ -1,4 +1,4 @@
-"""What of a claim says that several containers or pods are to share its devices, and how."""
+"""Whether a claim's devices are meant to be shared by several containers or pods, and how."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from typing import Any, Final
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import ClaimView, ConfigView, RequestView, mapping
 
-#: Devices that programs have for themselves unless somebody divides them: not channels, networks or CPUs.
+#: Devices that are used exclusively unless they are divided; not channels, networks or CPUs.
 _EXCLUSIVE: Final = re.compile(r"gpu|mig|tpu|accelerator", re.IGNORECASE)
-#: Devices of networks, also where they are named for what they serve: tpu-net-interface.
+#: Network devices, including those named after the accelerator that they serve: tpu-net-interface.
 _NETWORK: Final = re.compile(r"\b(net|nic|nics|rdma|interface|interfaces)\b", re.IGNORECASE)
-#: Drivers, and the domains of their attributes, in an expression; other strings may say anything (gpu0rdma0).
+#: Drivers and attribute domains in an expression; other strings are arbitrary values (gpu0rdma0).
 _DOMAIN: Final = re.compile(r"""["']([\w-]+(?:\.[\w-]+)+)["']""")
 
 
 def sharing_configs(claim: ClaimView) -> Iterator[ConfigView]:
-    """The parameters of a claim that say how containers share its devices (time-slicing, MPS, partitions)."""
-    return (config for config in claim.configs if _shares(config.parameters))
+    """The configurations of a claim with sharing parameters (time-slicing, MPS, partitions)."""
+    return (config for config in claim.configs if _has_sharing(config.parameters))
 
 
-def shares(bundle: Bundle, claim: ClaimView) -> bool:
-    """Whether the claim, or a class that it asks for, has parameters for sharing, or takes only shares of devices."""
+def allows_sharing(bundle: Bundle, claim: ClaimView) -> bool:
+    """Whether the claim or a requested class has sharing parameters, or all requests use shares or admin access."""
     if any(True for _ in sharing_configs(claim)):
         return True
     if claim.requests and all(request.capacity or request.admin_access for request in claim.requests):
         return True
     classes = {request.class_name for request in claim.requests}
-    return any(_shares(config.parameters) for view in bundle.classes if view.name in classes for config in view.configs)
+    return any(_has_sharing(config.parameters) for view in bundle.classes if view.name in classes for config in view.configs)
 
 
 def is_exclusive(request: RequestView) -> bool:
-    """Whether a request is for devices that are of little use to several programs at once, unless divided."""
-    read = (name for selector in request.selectors for name in _DOMAIN.findall(selector.expression))
-    return sounds_exclusive(request.class_name) or any(map(sounds_exclusive, read))
+    """Whether a request is for devices that several programs cannot use at the same time unless they are divided."""
+    names = (name for selector in request.selectors for name in _DOMAIN.findall(selector.expression))
+    return has_exclusive_name(request.class_name) or any(map(has_exclusive_name, names))
 
 
-def sounds_exclusive(name: str) -> bool:
-    """Whether the name of a class, driver or claim speaks of such devices.
+def has_exclusive_name(name: str) -> bool:
+    """Whether the name of a class, driver or claim suggests such devices.
 
-    >>> sounds_exclusive("mig.nvidia.com"), sounds_exclusive("dra.net"), sounds_exclusive("tpu-net-interface")
+    >>> has_exclusive_name("mig.nvidia.com"), has_exclusive_name("dra.net"), has_exclusive_name("tpu-net-interface")
     (True, False, False)
     """
     return bool(_EXCLUSIVE.search(name)) and not _NETWORK.search(name)
 
 
-def strategy(config: ConfigView) -> str:
-    """How devices are to be shared, in the driver's word: ``TimeSlicing``."""
-    found = mapping(mapping(config.parameters).get("sharing")).get("strategy")
-    return found if isinstance(found, str) else ""
+def sharing_strategy(config: ConfigView) -> str:
+    """The driver's name for the sharing strategy: ``TimeSlicing``."""
+    value = mapping(mapping(config.parameters).get("sharing")).get("strategy")
+    return value if isinstance(value, str) else ""
 
 
-def _shares(parameters: dict[str, Any] | None) -> bool:
+def _has_sharing(parameters: dict[str, Any] | None) -> bool:
     return "sharing" in (parameters or {})

@@ -1,1 +1,1 @@
-"""What rules know of devices: those of all known hardware, those of the given cluster, and where objects would fit."""
+"""Shared by rules: devices of known hardware, devices of the given cluster, and hardware on which objects fit."""

@@ -1,4 +1,4 @@
-"""The devices of the given cluster, and which of them a request's class and selectors leave."""
+"""The devices of the given cluster, and those that a class or a request selects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from allotment.tools.matches import ClassMatches, matches
 from allotment.tools.views import RequestView
 
 
-class Devices:
-    """The devices that nodes of the cluster could be given, free or not."""
+class ClusterDevices:
+    """The devices of the cluster, allocated or not."""
 
     def __init__(self, bundle: Bundle) -> None:
         slices = bundle.slices or ()
@@ -23,30 +23,30 @@ class Devices:
         self._classes = bundle.known_classes
         self._inventory = Inventory.of(bundle.features, nodes=nodes.items(), slices=slices)
         self.by_id: dict[DeviceID, Device] = {
-            DeviceID(one.spec.driver, one.spec.pool.name, device.name): device
-            for one in slices
-            for device in one.spec.devices or ()
+            DeviceID(resource_slice.spec.driver, resource_slice.spec.pool.name, device.name): device
+            for resource_slice in slices
+            for device in resource_slice.spec.devices or ()
         }
 
-    def of_class(self, device_class: DeviceClass) -> ClassMatches:
-        """What a class selects, node by node."""
+    def selected_by_class(self, device_class: DeviceClass) -> ClassMatches:
+        """The devices that a class selects, by node."""
         return matches(device_class, self._inventory, self._features)
 
-    def of_request(self, request: RequestView) -> list[DeviceID] | None:
-        """What class and selectors of a request leave; None where that cannot be told."""
+    def selected_by_request(self, request: RequestView) -> list[DeviceID] | None:
+        """The devices that the class and selectors of a request select; None if they cannot be evaluated."""
         device_class = self._classes.get(request.class_name)
         if device_class is None:
             return None
-        own = (DeviceSelector(cel=CELDeviceSelector(expression=selector.expression)) for selector in request.selectors)
-        selectors = (*device_class.spec.selectors, *own)
-        found = self.of_class(
+        request_selectors = (DeviceSelector(cel=CELDeviceSelector(expression=selector.expression)) for selector in request.selectors)
+        selectors = (*device_class.spec.selectors, *request_selectors)
+        matches_ = self.selected_by_class(
             DeviceClass(metadata=ObjectMeta(name=request.class_name), spec=DeviceClassSpec(selectors=selectors))
         )
-        if any(node.error for node in found.nodes):
+        if any(node.error for node in matches_.nodes):
             return None
-        return [DeviceID(one.driver, one.pool, one.device) for node in found.nodes for one in node.matched]
+        return [DeviceID(match.driver, match.pool, match.device) for node in matches_.nodes for match in node.matched]
 
 
-def devices_of(bundle: Bundle) -> Devices | None:
-    """The devices of the cluster that a bundle is checked for; None where none was given."""
-    return bundle.kept(Devices) if bundle.slices else None
+def cluster_devices(bundle: Bundle) -> ClusterDevices | None:
+    """The devices of the cluster that a bundle is checked for; None without slices."""
+    return bundle.cached(ClusterDevices) if bundle.slices else None

@@ -1,7 +1,7 @@
-"""Devices of all the hardware that is known, as its drivers publish them: what a selector can be held against.
+"""Sample devices of all known hardware, as its drivers publish them, to evaluate selectors on.
 
-Hardware is no cluster: that no known device fits proves nothing. That one nearly fits, or that a profile is one of
-another GPU's, is worth saying.
+The known hardware is not a cluster: a selector that matches none of it is not proven wrong. A near miss, or a profile
+that only another GPU has, is worth reporting.
 """
 
 from __future__ import annotations
@@ -20,135 +20,134 @@ from allotment.model.resource import Device, DeviceClass, ResourceSlice
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView
 
-#: The vendors of the packaged hardware, by driver.
+#: The vendors of the known hardware, by driver.
 _VENDORS: Final = {"gpu.nvidia.com": "nvidia", "gpu.amd.com": "amd", "gpu.example.com": "example"}
-_INSTALLED: Final = {one.metadata.name: one for classes in CLASSES.values() for one in classes}
+_INSTALLED_CLASSES: Final = {one.metadata.name: one for classes in CLASSES.values() for one in classes}
 
 
-class Specimen(NamedTuple):
-    """A device: of which accelerator, what part of it (``3g.40gb``; empty for the whole), and how CEL sees it."""
+class SampleDevice(NamedTuple):
+    """A device: its accelerator, its partition (``3g.40gb``; empty for a whole device), and its CEL input."""
 
     driver: str
     accelerator: Accelerator | None
-    part: str
+    partition: str
     device: Device
-    seen: DeviceInput
+    cel_input: DeviceInput
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The name of the device in messages."""
         product = self.accelerator.product if self.accelerator else self.device.name
-        return f"{self.part} of {product}" if self.part else product
+        return f"{self.partition} of {product}" if self.partition else product
 
     def memory(self) -> Quantity | None:
-        """How much memory it publishes."""
+        """The published memory capacity; None if it has none."""
         for key in ("memory", f"{self.driver}/memory"):
             if key in self.device.capacity:
                 return self.device.capacity[key].value
         return None
 
-    def text(self, name: str) -> str:
-        """A string attribute of the driver's domain; empty where it has none of that name."""
+    def string_attribute(self, name: str) -> str:
+        """A string attribute of the driver's domain; empty if it does not exist."""
         for key in (name, f"{self.driver}/{name}"):
-            found = self.device.attributes.get(key)
-            if found is not None:
-                return found.string or ""
+            attribute = self.device.attributes.get(key)
+            if attribute is not None:
+                return attribute.string or ""
         return ""
 
 
 @cache
-def specimens(driver: str, release: str = "") -> tuple[Specimen, ...]:
-    """One device of every kind that a driver would publish on the hardware that is known; none for most drivers."""
+def sample_devices(driver: str, release: str = "") -> tuple[SampleDevice, ...]:
+    """One device of each kind that a driver publishes on known hardware; empty for drivers without known hardware."""
     vendor = _VENDORS.get(driver)
-    found: dict[tuple[str, str], Specimen] = {}
+    samples: dict[tuple[str, str], SampleDevice] = {}
     for accelerator in accelerators().values():
         if accelerator.vendor != vendor:
             continue
         machine = hardware(accelerator.id)
         for mode in _modes(accelerator, "v0" if vendor == "amd" and release.startswith("0") else ""):
-            for one in slices_of(machine, parse_mode(mode, machine), "node"):
-                for specimen in _of_slice(one, accelerator):
-                    found.setdefault((accelerator.id, f"{specimen.part} {specimen.text('type')}"), specimen)
-    return tuple(found.values())
+            for resource_slice in slices_of(machine, parse_mode(mode, machine), "node"):
+                for sample in _samples_of_slice(resource_slice, accelerator):
+                    samples.setdefault((accelerator.id, f"{sample.partition} {sample.string_attribute('type')}"), sample)
+    return tuple(samples.values())
 
 
-def given_specimens(bundle: Bundle) -> Mapping[str, tuple[Specimen, ...]]:
-    """One device of every kind in the given slices, by driver: of those alike in product, part and type only one."""
-    by_product = {one.product: one for one in accelerators().values()}
-    found: dict[str, dict[tuple[str, str, str], Specimen]] = {}
-    for one in bundle.slices or ():
-        kinds = found.setdefault(one.spec.driver, {})
-        for each in _of_slice(one, None):
-            product = each.text("productName")
+def cluster_samples(bundle: Bundle) -> Mapping[str, tuple[SampleDevice, ...]]:
+    """One device of each product, partition and type in the given slices, by driver."""
+    accelerators_by_product = {resource_slice.product: resource_slice for resource_slice in accelerators().values()}
+    samples: dict[str, dict[tuple[str, str, str], SampleDevice]] = {}
+    for resource_slice in bundle.slices or ():
+        kinds = samples.setdefault(resource_slice.spec.driver, {})
+        for sample in _samples_of_slice(resource_slice, None):
+            product = sample.string_attribute("productName")
             kinds.setdefault(
-                (product, each.part, each.text("type")), each._replace(accelerator=by_product.get(product))
+                (product, sample.partition, sample.string_attribute("type")), sample._replace(accelerator=accelerators_by_product.get(product))
             )
-    return {driver: tuple(kinds.values()) for driver, kinds in found.items()}
+    return {driver: tuple(kinds.values()) for driver, kinds in samples.items()}
 
 
 def _modes(accelerator: Accelerator, version: str) -> tuple[str, ...]:
     suffix = f"@{version}" if version else ""
     if accelerator.partitions:
-        return tuple(f"{one.compute}-{one.memory}{suffix}" for one in accelerator.partitions)
+        return tuple(f"{partition.compute}-{partition.memory}{suffix}" for partition in accelerator.partitions)
     match accelerator.vendor:
         case "nvidia":
             return ("", "dynamic-mig", "vfio") if accelerator.mig else ("", "vfio")
         case "amd":
-            # The driver of 2025 knew nothing of GPUs without partition modes.
+            # The 2025 driver did not support GPUs without partition modes.
             return () if version else ("spx",)
         case _:
             return ("",)
 
 
-def _of_slice(one: ResourceSlice, accelerator: Accelerator | None) -> Iterator[Specimen]:
-    driver = one.spec.driver
-    for device in one.spec.devices or ():
-        specimen = Specimen(driver, accelerator, "", device, DeviceInput(driver, device))
-        part = specimen.text("profile") or specimen.text("partitionProfile")
-        yield specimen._replace(part="" if part.startswith("spx") else part)
+def _samples_of_slice(resource_slice: ResourceSlice, accelerator: Accelerator | None) -> Iterator[SampleDevice]:
+    driver = resource_slice.spec.driver
+    for device in resource_slice.spec.devices or ():
+        sample = SampleDevice(driver, accelerator, "", device, DeviceInput(driver, device))
+        profile = sample.string_attribute("profile") or sample.string_attribute("partitionProfile")
+        yield sample._replace(partition="" if profile.startswith("spx") else profile)
 
 
-def of_class(bundle: Bundle, name: str, devices: Iterable[Specimen]) -> tuple[Specimen, ...]:
-    """The devices that a class selects; all of them where nobody knows the class."""
-    found: DeviceClass | None = bundle.known_classes.get(name) or _INSTALLED.get(name)
-    expressions = [one.cel.expression for one in (found.spec.selectors if found else ()) if one.cel]
-    compiled = [_compiled(expression, bundle) for expression in expressions]
-    chosen = [one for one in compiled if one is not None]
-    return tuple(one for one in devices if all(_matches(selector.matches, one) is True for selector in chosen))
+def selected_by_class(bundle: Bundle, name: str, devices: Iterable[SampleDevice]) -> tuple[SampleDevice, ...]:
+    """The devices that a class selects; all of them if the class is unknown."""
+    device_class: DeviceClass | None = bundle.known_classes.get(name) or _INSTALLED_CLASSES.get(name)
+    expressions = [one.cel.expression for one in (device_class.spec.selectors if device_class else ()) if one.cel]
+    compiled = [_compile(expression, bundle) for expression in expressions]
+    selectors = [one for one in compiled if one is not None]
+    return tuple(one for one in devices if all(_matches(selector.matches, one) is True for selector in selectors))
 
 
-def let_through(
-    bundle: Bundle, view: SelectorView, devices: Iterable[Specimen], without: Iterable[tuple[int, int]] = ()
-) -> tuple[Specimen, ...]:
-    """The devices that the request's class and this selector let through, leaving out the conjuncts at ``without``.
+def selected_by(
+    bundle: Bundle, view: SelectorView, devices: Iterable[SampleDevice], without: Iterable[tuple[int, int]] = ()
+) -> tuple[SampleDevice, ...]:
+    """The devices that the request's class and this selector select, ignoring the conjuncts that overlap ``without``.
 
-    A conjunct that fails on a device (an attribute that hardware of no cluster has) lets it through: only what a
-    conjunct knows to be wrong is wrong.
+    A conjunct whose evaluation fails (an attribute that the device lacks) does not exclude the device.
     """
-    selector = _compiled(view.expression, bundle)
+    selector = _compile(view.expression, bundle)
     if selector is None:
         return ()
-    left_out = tuple(without)
-    conjuncts = [one for one in selector.conjuncts if not any(_overlap((one.start, one.stop), o) for o in left_out)]
+    excluded = tuple(without)
+    conjuncts = [one for one in selector.conjuncts if not any(_overlap((one.start, one.stop), o) for o in excluded)]
     return tuple(
         one
-        for one in of_class(bundle, view.class_name, devices)
+        for one in selected_by_class(bundle, view.class_name, devices)
         if all(_matches(conjunct.matches, one) is not False for conjunct in conjuncts)
     )
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
 
 
-def _matches(match: Callable[[DeviceInput], bool], specimen: Specimen) -> bool | None:
+def _matches(match: Callable[[DeviceInput], bool], sample: SampleDevice) -> bool | None:
     try:
-        return match(specimen.seen)
+        return match(sample.cel_input)
     except EvaluationError:
         return None
 
 
-def _compiled(expression: str, bundle: Bundle) -> Selector | None:
+def _compile(expression: str, bundle: Bundle) -> Selector | None:
     try:
         return compile_selector(expression, bundle.features, env="new")
     except CompileError:

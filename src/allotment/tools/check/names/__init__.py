@@ -1,1 +1,1 @@
-"""What rules know of names: whose they are, and which one was meant."""
+"""Shared by rules: names that drivers publish or install, and suggestions for unknown names."""

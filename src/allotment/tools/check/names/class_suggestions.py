@@ -1,7 +1,7 @@
-"""Which class was meant by a name that nobody made: ``any-nvidia-gpu``, ``nvidia-gpu-mig``, ``nvidia-h100``.
+"""Suggests an existing class for an unknown class name: ``any-nvidia-gpu``, ``nvidia-gpu-mig``, ``nvidia-h100``.
 
-People name classes for what they want of them. The vendor and the type of device in such a name lead to the class that
-the vendor's chart installs; a model in it becomes a selector, so that what was said is not lost.
+Class names in articles usually describe the device. The vendor and device type in such a name lead to the class that
+the vendor's chart installs; a GPU model becomes a selector, so that this requirement is not lost.
 """
 
 from __future__ import annotations
@@ -11,61 +11,62 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from allotment.fleet.profiles import Accelerator, accelerators
-from allotment.tools.check.names.known_names import slip
+from allotment.tools.check.names.known_names import typo_of
 from allotment.tools.views import RequestView
 from allotment.vocabulary import ClassTerm, Vocabulary
 
 _DOMAIN = re.compile(r"""device\s*\.\s*(?:attributes|capacity)\s*\[\s*["']([^"']+)["']""")
 #: Domains that are reserved for examples (RFC 2606).
-_MADE_UP = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
-#: What a class of the usual type is called, by the words of drivers' vendors.
+_EXAMPLE_DOMAIN = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
+#: Device types of plain devices, as opposed to partitions and virtual devices.
 _PLAIN_TYPES = ("gpu", "amdgpu", "tpu", "")
 
 
-class Meant(NamedTuple):
-    """A class, why it is taken for the one that was meant, and a selector that says the rest of the name."""
+class ClassSuggestion(NamedTuple):
+    """A class, the reason for suggesting it, and a selector for the GPU model in the name."""
 
     name: str
-    why: str
+    reason: str
     selector: str = ""
 
 
-def meant_class(
+def suggest_class(
     name: str, request: RequestView | None, known: Iterable[str], charts: Iterable[Vocabulary]
-) -> Meant | None:
-    """The class that ``name`` was meant for; None where nothing leads to one. ``known`` are those of files and cluster.
+) -> ClassSuggestion | None:
+    """The class that ``name`` probably stands for; None without a suggestion. ``known`` are the classes of files and
+    cluster.
 
-    Only classes of ``charts`` are guessed at.
+    Only classes that ``charts`` install are guessed.
     """
     charts = tuple(charts)
     for chart in charts:
         term = chart.device_class(chart.guessed_classes.get(name, ""))
         if term is not None:
-            return Meant(term.name, _why(chart, term))
-    # Names of examples are made up, and names of profiles and sizes differ in their numbers.
+            return ClassSuggestion(term.name, _reason(chart, term))
+    # Example domains are invented names, and names with different numbers denote different profiles or sizes.
     numbers = re.findall(r"[0-9]+", name)
-    near = "" if _MADE_UP.search(name) else slip(name, (one for one in known if re.findall(r"[0-9]+", one) == numbers))
-    if near:
-        return Meant(near, f"there is a class {near}")
+    similar = "" if _EXAMPLE_DOMAIN.search(name) else typo_of(name, (one for one in known if re.findall(r"[0-9]+", one) == numbers))
+    if similar:
+        return ClassSuggestion(similar, f"class {similar} exists")
     words = _words(name)
     expressions = " ".join(selector.expression for selector in request.selectors) if request else ""
     domains = set(_DOMAIN.findall(expressions))
-    best: tuple[int, Vocabulary, ClassTerm] | None = None
+    best_match: tuple[int, Vocabulary, ClassTerm] | None = None
     for chart in charts:
-        told = _tells(chart, words, domains)
-        if not told:
+        driver_score = _driver_score(chart, words, domains)
+        if not driver_score:
             continue
         for term in chart.classes:
-            score = 8 * told + _fit(term, words)
-            if best is None or score > best[0]:
-                best = (score, chart, term)
-    if best is None:
+            score = 8 * driver_score + _type_score(term, words)
+            if best_match is None or score > best_match[0]:
+                best_match = (score, chart, term)
+    if best_match is None:
         return None
-    _, chart, term = best
-    return Meant(term.name, _why(chart, term), _model(chart, words, expressions))
+    _, chart, term = best_match
+    return ClassSuggestion(term.name, _reason(chart, term), _model_selector(chart, words, expressions))
 
 
-def _why(chart: Vocabulary, term: ClassTerm) -> str:
+def _reason(chart: Vocabulary, term: ClassTerm) -> str:
     return f"the chart of {chart.driver} installs class {term.name}: {term.meaning}"
 
 
@@ -73,16 +74,16 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _tells(chart: Vocabulary, words: Collection[str], domains: Collection[str]) -> int:
-    """How surely a driver is meant: by what selectors read, by its vendor's name, or not at all."""
+def _driver_score(chart: Vocabulary, words: Collection[str], domains: Collection[str]) -> int:
+    """How likely a driver is meant: 2 if selectors read its attributes, plus 1 if the name contains its vendor."""
     vendors = _words(chart.vendor) | _words(chart.driver)
     vendors -= {"gpu", "com", "io", "net", "cpu", "dra", "example"}
-    named = bool(vendors & set(words))
-    return 2 * (chart.driver in domains) + named
+    names_vendor = bool(vendors & set(words))
+    return 2 * (chart.driver in domains) + names_vendor
 
 
-def _fit(term: ClassTerm, words: Collection[str]) -> int:
-    """How well a class fits the words of a name: it has a type that is named, else one that is usual."""
+def _type_score(term: ClassTerm, words: Collection[str]) -> int:
+    """How well a class fits the words of a name: best if its special type is named, then if it has no special type."""
     label = _words(term.name.partition(".")[0])
     best = -3
     for kind in term.types or ("",):
@@ -91,22 +92,23 @@ def _fit(term: ClassTerm, words: Collection[str]) -> int:
     return best
 
 
-def _model(chart: Vocabulary, words: Collection[str], expressions: str) -> str:
-    """The selector for a model that the name tells; empty where it tells none, or a selector speaks of it already."""
+def _model_selector(chart: Vocabulary, words: Collection[str], expressions: str) -> str:
+    """The selector for a GPU model in the name; empty if it has none, or if a selector restricts the product already.
+    """
     product = chart.attribute(chart.domain, "productName")
     if product is None or "productName" in expressions:
         return ""
     for word in sorted(words, key=len, reverse=True):
-        named = [one for one in accelerators().values() if _named(one, word)]
-        if named and all(one.product in product.values for one in named):
+        matching = [accelerator for accelerator in accelerators().values() if _is_model_name(accelerator, word)]
+        if matching and all(accelerator.product in product.values for accelerator in matching):
             value = f'device.attributes["{chart.domain}"].productName'
-            alike = [one for one in accelerators().values() if word.upper() in one.product and one not in named]
-            return f'{value} == "{named[0].product}"' if alike else f'{value}.contains("{word.upper()}")'
+            ambiguous = [accelerator for accelerator in accelerators().values() if word.upper() in accelerator.product and accelerator not in matching]
+            return f'{value} == "{matching[0].product}"' if ambiguous else f'{value}.contains("{word.upper()}")'
     return ""
 
 
-def _named(accelerator: Accelerator, word: str) -> bool:
-    """Whether a word is the model of an accelerator: ``h100``, not ``nvidia`` and not ``80gb``."""
+def _is_model_name(accelerator: Accelerator, word: str) -> bool:
+    """Whether a word is the model of an accelerator: ``h100``, not ``nvidia`` or ``80gb``."""
     return any(alias == word or alias.startswith(f"{word}-") for alias in accelerator.aliases) and any(
         letter.isdigit() for letter in word
     )

@@ -1,1 +1,1 @@
-"""What rules know of objects: their versions and fields, the gates that these need, and what the API server refuses."""
+"""Shared by rules: API versions, fields, feature gates and validation of objects."""

@@ -1,59 +1,57 @@
-"""Which versions of ``resource.k8s.io`` each release of Kubernetes has, by kind.
+"""The versions of ``resource.k8s.io`` in each Kubernetes release, by kind.
 
 Source: KEP-4381 and the lifecycle tags of the Go types. Alpha and beta versions are off unless ``--runtime-config``
-switches them on (KEP-3136); v1 is always there.
+enables them (KEP-3136); v1 is always served.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-#: The version of claims, templates, classes and slices today.
+#: The current version of claims, templates, classes and slices.
 HUB: Final = "v1"
 
-#: Requests and devices of these have their fields beside the name, or under ``basic``.
-FLAT: Final = frozenset({"v1beta1", "v1alpha3"})
+#: Versions with the fields of requests next to the name, and those of devices under ``basic``.
+FLAT_VERSIONS: Final = frozenset({"v1beta1", "v1alpha3"})
 
 
-class Life(NamedTuple):
-    """The first release that has a version, and the first that no longer has it (empty: not decided)."""
+class VersionLifetime(NamedTuple):
+    """The first release that has a version, and the first that no longer has it (empty: undecided)."""
 
     since: str
-    gone: str = ""
+    removed: str = ""
 
-    def in_release(self, kube: str) -> bool:
-        """Whether a release has it."""
-        return _number(self.since) <= _number(kube) and not self.over(kube)
+    def exists_in(self, kube: str) -> bool:
+        return _release_key(self.since) <= _release_key(kube) and not self.is_removed_in(kube)
 
-    def over(self, kube: str) -> bool:
-        """Whether a release no longer has it."""
-        return bool(self.gone) and _number(self.gone) <= _number(kube)
+    def is_removed_in(self, kube: str) -> bool:
+        return bool(self.removed) and _release_key(self.removed) <= _release_key(kube)
 
 
-_MAIN: Final = {
-    "v1alpha3": Life("1.31", "1.34"),
-    "v1beta1": Life("1.32", "1.38"),
-    "v1beta2": Life("1.33", "1.39"),
-    "v1": Life("1.34"),
+_CORE_KINDS: Final = {
+    "v1alpha3": VersionLifetime("1.31", "1.34"),
+    "v1beta1": VersionLifetime("1.32", "1.38"),
+    "v1beta2": VersionLifetime("1.33", "1.39"),
+    "v1": VersionLifetime("1.34"),
 }
 
-#: By kind, the versions from old to new.
-VERSIONS: Final[dict[str, dict[str, Life]]] = {
-    "DeviceClass": _MAIN,
-    "ResourceClaim": _MAIN,
-    "ResourceClaimTemplate": _MAIN,
-    "ResourceSlice": _MAIN,
-    "DeviceTaintRule": {"v1alpha3": Life("1.33", "1.39"), "v1beta2": Life("1.36", "1.42"), "v1": Life("1.37")},
-    "ResourcePoolStatusRequest": {"v1alpha3": Life("1.36", "1.42")},
+#: The versions of each kind, oldest first.
+VERSIONS: Final[dict[str, dict[str, VersionLifetime]]] = {
+    "DeviceClass": _CORE_KINDS,
+    "ResourceClaim": _CORE_KINDS,
+    "ResourceClaimTemplate": _CORE_KINDS,
+    "ResourceSlice": _CORE_KINDS,
+    "DeviceTaintRule": {"v1alpha3": VersionLifetime("1.33", "1.39"), "v1beta2": VersionLifetime("1.36", "1.42"), "v1": VersionLifetime("1.37")},
+    "ResourcePoolStatusRequest": {"v1alpha3": VersionLifetime("1.36", "1.42")},
 }
 
 
-def _number(release: str) -> tuple[int, ...]:
-    """A release as something that can be compared: ``1.36`` is (1, 36)."""
+def _release_key(release: str) -> tuple[int, ...]:
+    """A release as a comparable value: ``1.36`` is (1, 36)."""
     return tuple(map(int, release.split(".")))
 
 
-def newest(kind: str, kube: str) -> str:
-    """The newest version of a kind in a release; empty where the release has none."""
-    found = [version for version, life in VERSIONS.get(kind, {}).items() if life.in_release(kube)]
-    return found[-1] if found else ""
+def newest_version(kind: str, kube: str) -> str:
+    """The newest version of a kind in a release; empty if the release has none."""
+    available = [version for version, life in VERSIONS.get(kind, {}).items() if life.exists_in(kube)]
+    return available[-1] if available else ""

@@ -1,7 +1,7 @@
-"""What strict decoding finds in a document, each fault by the rule that explains it best.
+"""Strict decoding errors of documents, each attributed to the rule that explains it best.
 
-One mistake is told once. A flat request is one mistake and three unknown fields; the rule for flat requests tells it,
-and the rule for unknown fields keeps silent.
+Each mistake is reported once. A flat request is one mistake but several unknown fields; the rule for flat requests
+reports it, and the rule for unknown fields does not.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.strict_decoding import Misfit, check
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.api_versions import FLAT, HUB
+from allotment.tools.check.objects.api_versions import FLAT_VERSIONS, HUB
 from allotment.tools.check.objects.classic_dra import is_classic
 from allotment.tools.check.objects.field_shapes import shape_at, shape_for, version_of
 from allotment.tools.views import at, is_dra
 
-Owner: TypeAlias = Literal[
+RuleName: TypeAlias = Literal[
     "old-version",
     "flat-request",
     "pod-claim-source",
@@ -29,57 +29,57 @@ Owner: TypeAlias = Literal[
     "wrong-type",
 ]
 
-#: Structs that people write as the one value that they hold.
-UNTYPED: Final = frozenset({"DeviceAttribute", "DeviceCapacity", "Counter"})
+#: Structs that are often written as the single value that they hold.
+VALUE_STRUCTS: Final = frozenset({"DeviceAttribute", "DeviceCapacity", "Counter"})
 
 
-class Owned(NamedTuple):
-    """A misfit, the rule that tells it, and the shape of its document."""
+class AttributedError(NamedTuple):
+    """A decoding error, the rule that reports it, and the shape of its document."""
 
-    owner: Owner
+    rule: RuleName
     misfit: Misfit
     document: Document
     shape: Shape
 
     @property
     def struct(self) -> Shape | None:
-        """The struct that an unknown field stands in."""
+        """The struct that contains the unknown field."""
         return shape_at(self.shape, self.misfit.path[:-1])
 
     @property
-    def expected(self) -> Shape | None:
-        """What belongs at the place."""
+    def expected_shape(self) -> Shape | None:
+        """The shape of a valid value at the path."""
         return shape_at(self.shape, self.misfit.path)
 
 
-def misfits_of(bundle: Bundle, *owners: Owner) -> Iterator[Owned]:
-    """The misfits of all documents that these rules tell. Classic DRA is a mistake as a whole."""
+def decoding_errors_for(bundle: Bundle, *rules: RuleName) -> Iterator[AttributedError]:
+    """The decoding errors of all documents that these rules report. Classic DRA is reported as a whole instead."""
     for document in bundle.documents:
         if document not in bundle.manifests and not is_classic(document):
-            yield from (owned for owned in _misfits(document) if owned.owner in owners)
+            yield from (error for error in _attributed_errors(document) if error.rule in rules)
 
 
-def _misfits(document: Document) -> Iterator[Owned]:
-    """The misfits of one document, in the order in which the values were written."""
+def _attributed_errors(document: Document) -> Iterator[AttributedError]:
+    """The decoding errors of one document, in the order in which the values are written."""
     shape = shape_for(document)
     if shape is None:
         return
     for misfit in check(document.tree, document.api_version, document.kind, shape).misfits:
-        yield Owned(_owner(document, shape, misfit), misfit, document, shape)
+        yield AttributedError(_rule_for(document, shape, misfit), misfit, document, shape)
 
 
-def _owner(document: Document, shape: Shape, misfit: Misfit) -> Owner:
+def _rule_for(document: Document, shape: Shape, misfit: Misfit) -> RuleName:
     if misfit.sort == "unknown":
-        return _owner_of_field(document, shape, misfit.path)
-    if _is_right_in_hub(document, misfit.path):
+        return _rule_for_unknown_field(document, shape, misfit.path)
+    if _is_valid_in_v1(document, misfit.path):
         return "old-version"
     expected = shape_at(shape, misfit.path)
-    if expected is not None and expected.bare_name in UNTYPED and _is_scalar(at(document.tree, misfit.path)):
+    if expected is not None and expected.bare_name in VALUE_STRUCTS and _is_scalar(at(document.tree, misfit.path)):
         return "untyped-value"
     return "wrong-type"
 
 
-def _owner_of_field(document: Document, shape: Shape, path: Path) -> Owner:
+def _rule_for_unknown_field(document: Document, shape: Shape, path: Path) -> RuleName:
     struct, name = shape_at(shape, path[:-1]), path[-1]
     bare = struct.bare_name if struct else ""
     if bare == "PodResourceClaim" and name == "source":
@@ -88,24 +88,24 @@ def _owner_of_field(document: Document, shape: Shape, path: Path) -> Owner:
         return "key-operator-values"
     if bare == "DeviceRequest" and _is_flat_field(struct, name):
         return "flat-request"
-    return "old-version" if _is_right_in_hub(document, path) else "unknown-field"
+    return "old-version" if _is_valid_in_v1(document, path) else "unknown-field"
 
 
 def _is_flat_field(request: Shape | None, name: str | int) -> bool:
-    """Whether a field that stands beside a request's name belongs under ``exactly``, in versions that have it."""
+    """Whether a field next to a request's name belongs under ``exactly``, in versions that have it."""
     exactly = shape_at(request, ("exactly",))
     return exactly is not None and name in exactly.fields
 
 
-def _is_right_in_hub(document: Document, path: Path) -> bool:
-    """Whether an object of an old version is written as v1 has it at this place."""
-    if not is_dra(document) or version_of(document) not in FLAT:
+def _is_valid_in_v1(document: Document, path: Path) -> bool:
+    """Whether an object of an old version is written at this path as v1 requires."""
+    if not is_dra(document) or version_of(document) not in FLAT_VERSIONS:
         return False
     hub = shape_of(f"resource.k8s.io/{HUB}", document.kind)
     if hub is None or shape_at(hub, path) is None:
         return False
-    faults = check(document.tree, f"resource.k8s.io/{HUB}", document.kind, hub).misfits
-    return all(fault.path != path for fault in faults)
+    misfits = check(document.tree, f"resource.k8s.io/{HUB}", document.kind, hub).misfits
+    return all(misfit.path != path for misfit in misfits)
 
 
 def _is_scalar(value: object) -> bool:

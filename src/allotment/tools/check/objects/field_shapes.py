@@ -1,4 +1,4 @@
-"""Documents against the table of fields: which struct a value is, and where what v1 calls so was written."""
+"""Documents and the shapes of their API types: the struct of a value, and the path of a v1 field as written."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from allotment.tools.check.objects.api_versions import HUB, VERSIONS
 from allotment.tools.views import at, is_dra
 
 
-class FieldSeen(NamedTuple):
-    """A field that a document has: the Go struct it is of, its name, path and value."""
+class WrittenField(NamedTuple):
+    """A field of a document: its Go struct, name, path and value."""
 
     struct: str
     name: str
@@ -27,7 +27,7 @@ def version_of(document: Document) -> str:
 
 
 def shape_for(document: Document) -> Shape | None:
-    """The shape that a document is held to: that of its version, or of v1 where its version never was."""
+    """The shape for a document: that of its version, or of v1 if the version never existed."""
     shape = shape_of(document.api_version, document.kind)
     if shape is None and is_dra(document) and HUB in VERSIONS.get(document.kind, {}):
         return shape_of(f"resource.k8s.io/{HUB}", document.kind)
@@ -35,7 +35,7 @@ def shape_for(document: Document) -> Shape | None:
 
 
 def shape_at(shape: Shape | None, path: Path) -> Shape | None:
-    """The shape of what belongs at a path; None where nothing does."""
+    """The shape of a valid value at a path; None if the path is not valid."""
     for step in path:
         if shape is None:
             return None
@@ -47,43 +47,43 @@ def shape_at(shape: Shape | None, path: Path) -> Shape | None:
     return shape
 
 
-def fields_seen(document: Document) -> Iterator[FieldSeen]:
-    """Every known field that a document has and that is not null, outer ones first."""
+def written_fields(document: Document) -> Iterator[WrittenField]:
+    """All known fields of a document that are not null, outer fields first."""
     shape = shape_for(document)
     if shape is not None:
-        yield from _seen(shape, document.tree, ())
+        yield from _walk(shape, document.tree, ())
 
 
-def _seen(shape: Shape, value: Any, path: Path) -> Iterator[FieldSeen]:
+def _walk(shape: Shape, value: Any, path: Path) -> Iterator[WrittenField]:
     if shape.form == "struct" and isinstance(value, dict):
         for name, inner in value.items():
             field = shape.fields.get(name)
             if field is not None and inner is not None:
-                yield FieldSeen(shape.bare_name, name, (*path, name), inner)
-                yield from _seen(field.shape, inner, (*path, name))
+                yield WrittenField(shape.bare_name, name, (*path, name), inner)
+                yield from _walk(field.shape, inner, (*path, name))
     elif shape.element is not None and shape.form == "slice" and isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _seen(shape.element, item, (*path, number))
+            yield from _walk(shape.element, item, (*path, number))
     elif shape.element is not None and shape.form == "map" and isinstance(value, dict):
         for key, item in value.items():
-            yield from _seen(shape.element, item, (*path, key))
+            yield from _walk(shape.element, item, (*path, key))
 
 
-def written(document: Document, path: Path) -> Path:
-    """Where a path of the v1 shape was written; as far as it was.
+def written_path(document: Document, path: Path) -> Path:
+    """The path in the document of a path of the v1 shape, as far as it is written.
 
-    ``exactly`` is stepped over and ``basic`` stepped into where the document's version has it so.
+    Skips ``exactly`` and inserts ``basic`` as the document's version requires.
     """
-    found: list[str | int] = []
+    path_found: list[str | int] = []
     tree: Any = document.tree
     for step in path:
-        for taken in ((step,), ("basic", step)):
-            inner = at(tree, taken)
-            if inner is not None or (isinstance(tree, dict) and taken == (step,) and step in tree):
-                found += taken
+        for steps in ((step,), ("basic", step)):
+            inner = at(tree, steps)
+            if inner is not None or (isinstance(tree, dict) and steps == (step,) and step in tree):
+                path_found += steps
                 tree = inner
                 break
         else:
             if step != "exactly":
                 break
-    return tuple(found)
+    return tuple(path_found)

@@ -1,6 +1,6 @@
-"""Values that something fills in before a cluster sees them: ``${NAMESPACE}``, ``$(VERSION)``, ``$NAME``.
+"""Placeholders that a tool replaces before objects reach a cluster: ``${NAMESPACE}``, ``$(VERSION)``, ``$NAME``.
 
-envsubst, Flux and scripts replace them. What stands there in the end nobody can tell from the file.
+envsubst, Flux and scripts replace them; the final value is not known from the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _VARIABLE: Final = re.compile(r"\$(\{[A-Za-z_]|\([A-Za-z_]|[A-Za-z_])")
 
 
 def is_placeholder(value: Any) -> bool:
-    """Whether a value is, or has in it, the name of a variable.
+    """Whether a value is a string that contains a variable.
 
     >>> is_placeholder("${APP}-gpu"), is_placeholder("$NAME"), is_placeholder("gpu"), is_placeholder("costs 5$")
     (True, True, False, False)

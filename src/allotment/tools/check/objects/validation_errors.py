@@ -1,7 +1,7 @@
-"""What the API server's validation says to each object, with the gates as they are and with all of them on.
+"""Validation errors of the API server for an object, with the given feature gates and with all gates enabled.
 
-An error that is there only while a gate is off is the gate's doing, and told by the rule for gates. Expressions are
-compiled only where there is none: the rules for CEL look at the others, and say more.
+An error that only occurs while a gate is disabled is reported by the rule for gates. Only empty expressions are
+compiled here: the rules for CEL check all others and report more detail.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from allotment.model.validation.creation_errors import refusals
 from allotment.model.validation.errors import FieldError
 from allotment.tools.check.bundle import Bundle
 
-_ALL_ON: Final = Features(RELEASES[-1], dict.fromkeys(GATES, True))
+_ALL_GATES_ENABLED: Final = Features(RELEASES[-1], dict.fromkeys(GATES, True))
 
 
-def _context(features: Features) -> Context:
+def _validation_context(features: Features) -> Context:
     compiler = validation_context(features).check_expression
 
     def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
@@ -28,11 +28,11 @@ def _context(features: Features) -> Context:
     return Context(features, check)
 
 
-def refused_for(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
-    """What the release with its gates refuses an object for."""
-    return refusals(manifest, _context(bundle.features), bundle.namespaces)
+def errors_with_gates(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
+    """The reasons why the API server rejects an object, with the feature gates of the settings."""
+    return refusals(manifest, _validation_context(bundle.features), bundle.namespaces)
 
 
-def refused_anyway(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
-    """What would be refused with every gate on."""
-    return refusals(manifest, _context(_ALL_ON), bundle.namespaces)
+def errors_with_all_gates(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
+    """The reasons that remain with all feature gates enabled."""
+    return refusals(manifest, _validation_context(_ALL_GATES_ENABLED), bundle.namespaces)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.rules.proof import PROOF
-from allotment.tools.check.rules.static_rules import UNTRIED
+from allotment.tools.check.rules.proof import PROOF_RULES
+from allotment.tools.check.rules.static_rules import STATIC_RULES
 
-RULES: Final[tuple[Rule, ...]] = (*UNTRIED, *PROOF)
+RULES: Final[tuple[Rule, ...]] = (*STATIC_RULES, *PROOF_RULES)

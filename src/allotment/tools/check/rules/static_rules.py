@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.rules.cel import CEL
-from allotment.tools.check.rules.meaning import MEANING
-from allotment.tools.check.rules.shape import SHAPE
-from allotment.tools.check.rules.vocabulary import VOCABULARY
+from allotment.tools.check.rules.cel import CEL_RULES
+from allotment.tools.check.rules.meaning import MEANING_RULES
+from allotment.tools.check.rules.shape import SHAPE_RULES
+from allotment.tools.check.rules.vocabulary import VOCABULARY_RULES
 
-UNTRIED: Final[tuple[Rule, ...]] = (*SHAPE, *CEL, *VOCABULARY, *MEANING)
+STATIC_RULES: Final[tuple[Rule, ...]] = (*SHAPE_RULES, *CEL_RULES, *VOCABULARY_RULES, *MEANING_RULES)

@@ -1,1 +1,1 @@
-"""What rules know of expressions: what they read and compare, for which devices, and how to rewrite them."""
+"""Shared by rules: analysis of the CEL expressions of device selectors."""

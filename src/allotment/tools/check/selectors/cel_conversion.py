@@ -1,7 +1,7 @@
-"""What an author meant by key, operator and values, as a CEL expression.
+"""Converts selectors of key, operator and values to CEL expressions.
 
-The operators are those of label selectors and affinities, which people know. What they leave open is guessed, and the
-guess is said: whether the key is an attribute or a capacity, its type, and the unit of a size.
+The operators are those of label selectors and affinities. Whether the key is an attribute or a capacity, its type, and
+the unit of a size are assumptions, which the result states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from allotment.tools.sentences import listed
 from allotment.vocabulary import vocabulary
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: Operators as people write them, by what they mean.
+#: Spellings of operators, with the canonical operator.
 _OPERATORS: Final = {
     "": "in", "in": "in", "eq": "in", "equal": "in", "equals": "in", "=": "in", "==": "in",
     "notin": "notin", "ne": "notin", "notequal": "notin", "!=": "notin",
@@ -27,104 +27,104 @@ _OPERATORS: Final = {
     "lt": "<", "lessthan": "<", "<": "<", "lte": "<=", "le": "<=", "lessthanorequalto": "<=", "<=": "<=",
 }  # fmt: skip
 _METHODS: Final = {">": "isGreaterThan({})", "<": "isLessThan({})"}
-#: Keys that name sizes where no driver is known to say so.
-_SIZES: Final = frozenset({"memory", "cores", "storage", "bandwidth"})
+#: Keys that are treated as capacities if the driver is unknown.
+_SIZE_KEYS: Final = frozenset({"memory", "cores", "storage", "bandwidth"})
 
 
-class InCel(NamedTuple):
-    """An expression, and in words what was taken for granted."""
+class CelConversion(NamedTuple):
+    """An expression, and the assumptions behind it as a sentence fragment."""
 
     expression: str
-    guessed: str
+    assumptions: str
 
 
-def in_cel(key: str, operator: str, values: Sequence[str], driver: str) -> InCel | None:
-    """The expression for a selector on devices of ``driver``; None where it cannot be told."""
-    meant = _OPERATORS.get(operator.replace("_", "").lower())
-    domain, slash, bare = key.rpartition("/")
+def to_cel(key: str, operator: str, values: Sequence[str], driver: str) -> CelConversion | None:
+    """The expression for a selector on devices of ``driver``; None if the selector cannot be converted."""
+    comparison = _OPERATORS.get(operator.replace("_", "").lower())
+    domain, slash, key_name = key.rpartition("/")
     domain = domain if slash else driver
-    if meant is None or not domain or not _IDENTIFIER.fullmatch(bare):
+    if comparison is None or not domain or not _IDENTIFIER.fullmatch(key_name):
         return None
-    if meant not in ("exists", "absent") and not values:
+    if comparison not in ("exists", "absent") and not values:
         return None
-    if meant not in ("in", "notin", "exists", "absent") and len(values) != 1:
+    if comparison not in ("in", "notin", "exists", "absent") and len(values) != 1:
         return None
-    name, is_size = _named(domain, bare)
+    name, is_size = _resolve_name(domain, key_name)
     where = "capacity" if is_size else "attributes"
-    if meant in ("exists", "absent"):
-        inside = f'"{name}" in device.{where}["{domain}"]'
-        return InCel(
-            inside if meant == "exists" else f"!({inside})", f"{name} is taken for one of the {where} of {domain}"
+    if comparison in ("exists", "absent"):
+        presence = f'"{name}" in device.{where}["{domain}"]'
+        return CelConversion(
+            presence if comparison == "exists" else f"!({presence})", f"{name} is assumed to be in {where} of {domain}"
         )
     subject = f'device.{where}["{domain}"].{name}'
-    return _size(subject, meant, values) if is_size else _attribute(subject, meant, values, domain, name)
+    return _capacity_condition(subject, comparison, values) if is_size else _attribute_condition(subject, comparison, values, domain, name)
 
 
-def _named(domain: str, name: str) -> tuple[str, bool]:
+def _resolve_name(domain: str, name: str) -> tuple[str, bool]:
     """The driver's own name for a key, and whether it is a capacity."""
-    words = vocabulary(domain)
-    if words is None:
-        return name, name.lower() in _SIZES
-    sizes = [term.name.removeprefix(f"{domain}/") for term in words.capacities]
-    attributes = [term.name.removeprefix(f"{domain}/") for term in words.attributes]
-    if name in sizes or name in attributes:
-        return name, name in sizes
-    best = near(name, [*sizes, *attributes], 1)
-    return (best[0], best[0] in sizes) if best else (name, name.lower() in _SIZES)
+    vocab = vocabulary(domain)
+    if vocab is None:
+        return name, name.lower() in _SIZE_KEYS
+    capacities = [term.name.removeprefix(f"{domain}/") for term in vocab.capacities]
+    attributes = [term.name.removeprefix(f"{domain}/") for term in vocab.attributes]
+    if name in capacities or name in attributes:
+        return name, name in capacities
+    nearest = near(name, [*capacities, *attributes], 1)
+    return (nearest[0], nearest[0] in capacities) if nearest else (name, name.lower() in _SIZE_KEYS)
 
 
-# --- sizes -----------------------------------------------------------------------------------------------------------
+# --- capacities ------------------------------------------------------------------------------------------------------
 
 
-def _size(subject: str, meant: str, values: Sequence[str]) -> InCel | None:
+def _capacity_condition(subject: str, comparison: str, values: Sequence[str]) -> CelConversion | None:
     amounts = [_amount(value) for value in values]
     if not all(amounts):
         return None
     literals = [f'quantity("{amount}")' for amount in amounts]
     pairs = [(value.strip(), amount) for value, amount in zip(values, amounts, strict=True)]
-    read = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
-    guessed = f"{listed(read)}, since no unit is written" if read else f"{subject.rpartition('.')[2]} is a capacity"
-    if meant in ("in", "notin"):
-        alike = [by_method(subject, "==", literal) for literal in literals]
-        expression = " || ".join(alike)
-        return InCel(expression if meant == "in" else f"!({expression})", guessed)
-    return InCel(_compared(subject, meant, literals[0]), guessed)
+    interpretations = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
+    assumptions = f"{listed(interpretations)} because it has no unit" if interpretations else f"{subject.rpartition('.')[2]} is a capacity"
+    if comparison in ("in", "notin"):
+        equalities = [by_method(subject, "==", literal) for literal in literals]
+        expression = " || ".join(equalities)
+        return CelConversion(expression if comparison == "in" else f"!({expression})", assumptions)
+    return CelConversion(_compare(subject, comparison, literals[0]), assumptions)
 
 
 def _amount(value: str) -> str:
-    """A size with its unit; a bare number is GiB when small, MiB when larger, bytes when huge. Empty for no size."""
-    plain = value.strip()
+    """A size with its unit: a bare number is GiB if small, MiB if larger, bytes if huge. Empty if it is not a size."""
+    text = value.strip()
     try:
-        Quantity.parse(plain)
+        Quantity.parse(text)
     except QuantityError:
         return ""
-    if not plain.isdecimal():
-        return plain
-    return f"{plain}Gi" if int(plain) < 1024 else f"{plain}Mi" if int(plain) < 10**7 else plain
+    if not text.isdecimal():
+        return text
+    return f"{text}Gi" if int(text) < 1024 else f"{text}Mi" if int(text) < 10**7 else text
 
 
 # --- attributes ------------------------------------------------------------------------------------------------------
 
 
-def _attribute(subject: str, meant: str, values: Sequence[str], domain: str, name: str) -> InCel | None:
+def _attribute_condition(subject: str, comparison: str, values: Sequence[str], domain: str, name: str) -> CelConversion | None:
     kind = _kind(domain, name, values)
     literals = [_literal(value, kind) for value in values]
     if not all(literals):
         return None
-    guessed = f"{name} is taken for an attribute of type {kind}"
-    if meant in ("in", "notin"):
+    assumptions = f"{name} is assumed to be an attribute of type {kind}"
+    if comparison in ("in", "notin"):
         if len(literals) == 1:
-            return InCel(f"{subject} {'==' if meant == 'in' else '!='} {literals[0]}", guessed)
-        inside = f"{subject} in [{', '.join(literals)}]"
-        return InCel(inside if meant == "in" else f"!({inside})", guessed)
+            return CelConversion(f"{subject} {'==' if comparison == 'in' else '!='} {literals[0]}", assumptions)
+        membership = f"{subject} in [{', '.join(literals)}]"
+        return CelConversion(membership if comparison == "in" else f"!({membership})", assumptions)
     if kind == "version":
-        return InCel(_compared(subject, meant, literals[0]), guessed)
-    return InCel(f"{subject} {meant} {literals[0]}", guessed) if kind == "int" else None
+        return CelConversion(_compare(subject, comparison, literals[0]), assumptions)
+    return CelConversion(f"{subject} {comparison} {literals[0]}", assumptions) if kind == "int" else None
 
 
 def _kind(domain: str, name: str, values: Sequence[str]) -> str:
-    words = vocabulary(domain)
-    term = words.attribute(domain, name) if words else None
+    vocab = vocabulary(domain)
+    term = vocab.attribute(domain, name) if vocab else None
     if term is not None:
         return term.kind
     if all(value.strip().lstrip("-").isdecimal() for value in values):
@@ -133,20 +133,20 @@ def _kind(domain: str, name: str, values: Sequence[str]) -> str:
 
 
 def _literal(value: str, kind: str) -> str:
-    plain = value.strip()
+    text = value.strip()
     if kind == "int":
-        return plain if plain.lstrip("-").isdecimal() else ""
+        return text if text.lstrip("-").isdecimal() else ""
     if kind == "bool":
-        return plain.lower() if plain.lower() in ("true", "false") else ""
+        return text.lower() if text.lower() in ("true", "false") else ""
     if kind == "version":
         try:
-            return f'semver("{Semver.parse(plain, normalize=True)}")'
+            return f'semver("{Semver.parse(text, normalize=True)}")'
         except SemverError:
             return ""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _compared(subject: str, meant: str, literal: str) -> str:
-    method = _METHODS.get(meant)
-    return f"{subject}.{method.format(literal)}" if method else by_method(subject, meant, literal)
+def _compare(subject: str, comparison: str, literal: str) -> str:
+    method = _METHODS.get(comparison)
+    return f"{subject}.{method.format(literal)}" if method else by_method(subject, comparison, literal)

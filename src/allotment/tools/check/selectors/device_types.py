@@ -1,6 +1,7 @@
-"""Sorts of device: a driver's type of device, as its vocabulary has it, or one of a driver that nobody thought of.
+"""Categories of devices for the analysis of selectors: a type of device in a driver's vocabulary, or any unknown
+driver.
 
-What is certain of a sort is its driver, its type, and of which names it has every, some or no device.
+Known about a category are its driver, its type, and which names all, some or none of its devices have.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from allotment.tools.check.names.known_names import STANDARD
-from allotment.tools.check.selectors.expressions import Access
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN
+from allotment.tools.check.selectors.expressions import DeviceAccess
 from allotment.vocabulary import Vocabulary, vocabulary
 
 
-class Sort(NamedTuple):
-    """Devices of a driver and type; no ``driver`` for devices of one that nobody thought of."""
+class DeviceCategory(NamedTuple):
+    """Devices of a driver and type; ``driver`` is empty for devices of any other driver."""
 
     driver: str
     type: str
-    words: Vocabulary | None
+    vocabulary: Vocabulary | None
 
     def __str__(self) -> str:
         if not self.driver:
@@ -26,7 +27,7 @@ class Sort(NamedTuple):
         return f"a device of {self.driver}" + (f" of type {self.type}" if self.type else "")
 
 
-class Name(NamedTuple):
+class AccessName(NamedTuple):
     """An attribute or capacity, as an expression names it."""
 
     kind: str
@@ -34,23 +35,23 @@ class Name(NamedTuple):
     name: str
 
 
-def presence(access: Access, sort: Sort) -> str:
-    """Whether devices of a sort have a name: ``always``, ``sometimes``, ``never``; ``unknown`` where none can tell."""
-    name = Name(access.kind, access.domain, access.name)
-    term = _term(sort.words, name) if sort.words is not None else None
+def presence(access: DeviceAccess, category: DeviceCategory) -> str:
+    """Whether devices of a category have a name: ``always``, ``sometimes``, ``never``, or ``unknown``."""
+    name = AccessName(access.kind, access.domain, access.name)
+    term = _term(category.vocabulary, name) if category.vocabulary is not None else None
     if term is not None:
-        return term.get(sort.type) or term.get("") or "never"
-    if sort.words is None and sort.driver and sort.driver == name.domain:
+        return term.get(category.type) or term.get("") or "never"
+    if category.vocabulary is None and category.driver and category.driver == name.domain:
         return "unknown"
-    words = vocabulary(name.domain)
-    if words is not None and _term(words, name) is None:
-        return "unknown"  # a name that the domain's own driver does not publish: another mistake
+    vocab = vocabulary(name.domain)
+    if vocab is not None and _term(vocab, name) is None:
+        return "unknown"  # the domain's own driver does not publish it: reported by another rule
     if "." not in name.domain:
-        return "unknown"  # hardly a domain
-    # Of devices of who knows which driver, some have the names that drivers share.
-    return "sometimes" if name.domain == STANDARD and not sort.driver else "never"
+        return "unknown"  # probably not a domain
+    # Some devices of other drivers have the standard names.
+    return "sometimes" if name.domain == STANDARD_DOMAIN and not category.driver else "never"
 
 
-def _term(words: Vocabulary, name: Name) -> Mapping[str, str] | None:
-    term = (words.attribute if name.kind == "attributes" else words.capacity)(name.domain, name.name)
+def _term(vocab: Vocabulary, name: AccessName) -> Mapping[str, str] | None:
+    term = (vocab.attribute if name.kind == "attributes" else vocab.capacity)(name.domain, name.name)
     return None if term is None else term.on

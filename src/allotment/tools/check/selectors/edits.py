@@ -1,4 +1,4 @@
-"""Other texts in the place of parts of an expression, for fixes."""
+"""Edits that replace parts of an expression, and the fixes made of them."""
 
 from __future__ import annotations
 
@@ -13,102 +13,102 @@ from allotment.cel.source_spans import Extent, located
 from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.rule import Fix
-from allotment.tools.check.selectors.expressions import Access, Expression, Step
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, AccessStep
 from allotment.tools.views import SelectorView, at
 
-#: A text in double quotes, or one in single quotes, which stays as it is.
+#: A string in double quotes, or one in single quotes, which is kept as it is.
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 
 
-def replaced(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
-    """The edit that puts another text in the place of a part of an expression, in the quotes that are used there."""
+def replace_extent(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
+    """The edit that replaces a part of an expression, with the quotes that the expression uses."""
     if "'" in view.expression and '"' not in view.expression:
         text = _STRING.sub(lambda found: f"'{found[1]}'" if found[1] is not None else found[0], text)
     return ReplaceText(view.path, extent[0], extent[1], text)
 
 
-def mended(view: SelectorView, words: str, extent: Extent, text: str, *, safe: bool) -> Fix:
-    """The fix that puts another text in the place of a part of an expression."""
-    return Fix(words, ((view.document, replaced(view, extent, text)),), safe)
+def replacement_fix(view: SelectorView, description: str, extent: Extent, text: str, *, safe: bool) -> Fix:
+    """The fix that replaces a part of an expression."""
+    return Fix(description, ((view.document, replace_extent(view, extent, text)),), safe)
 
 
-def compared_by_method(read: Expression, left: Node, operator: str, right: Node) -> str:
-    """``left.compareTo(right) operator 0``."""
-    return by_method(receiver(read, left), operator, bare(read, right))
+def compare_by_method(expr: Expression, left: Node, operator: str, right: Node) -> str:
+    """The text ``left.compareTo(right) operator 0``."""
+    return by_method(receiver(expr, left), operator, source_text(expr, right))
 
 
-def receiver(read: Expression, node: Node) -> str:
-    """A node as written, so that a method can be called on it: an operator stands in parentheses."""
-    return ordering_operators.receiver(read.located, node) if read.located is not None else ""
+def receiver(expr: Expression, node: Node) -> str:
+    """The text of a node as the receiver of a method call, in parentheses if it is an operator."""
+    return ordering_operators.receiver(expr.located, node) if expr.located is not None else ""
 
 
-def bare(read: Expression, node: Node) -> str:
-    """A node as written, without parentheses around it, which an argument needs not."""
-    return read.located.text(node) if read.located is not None else ""
+def source_text(expr: Expression, node: Node) -> str:
+    """The text of a node without enclosing parentheses, as an argument."""
+    return expr.located.text(node) if expr.located is not None else ""
 
 
-def named(view: SelectorView, step: Step, name: str) -> ReplaceText:
-    """The edit that puts another name in the place of a step's."""
-    if step.quoted:
+def rename_step(view: SelectorView, step: AccessStep, name: str) -> ReplaceText:
+    """The edit that replaces the name in a step."""
+    if step.is_quoted:
         quote = '"' if view.expression[step.key_extent[1] - 1] == '"' else "'"
-        return replaced(view, step.key_extent, f"{quote}{name}{quote}")
+        return replace_extent(view, step.key_extent, f"{quote}{name}{quote}")
     if name.isidentifier() and name.isascii() and name not in ("in", "true", "false", "null"):
-        return replaced(view, step.key_extent, name)
-    optional = "?" if step.tolerant and isinstance(step.node, Call) else ""
-    return replaced(view, step.extent, f'[{optional}"{name}"]')
+        return replace_extent(view, step.key_extent, name)
+    optional = "?" if step.is_optional and isinstance(step.node, Call) else ""
+    return replace_extent(view, step.extent, f'[{optional}"{name}"]')
 
 
-def _joined(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
-    """Several replacements in one expression as one, which is applied as a whole."""
+def _merge(view: SelectorView, edits: Iterable[ReplaceText]) -> ReplaceText:
+    """Several replacements in one expression as a single edit."""
     ordered = sorted(edits, key=lambda edit: edit.start)
-    text, at_ = "", ordered[0].start
+    text, position = "", ordered[0].start
     for edit in ordered:
-        text += view.expression[at_ : edit.start] + edit.text
-        at_ = edit.stop
-    return ReplaceText(view.path, ordered[0].start, at_, text)
+        text += view.expression[position : edit.start] + edit.text
+        position = edit.stop
+    return ReplaceText(view.path, ordered[0].start, position, text)
 
 
-def renamed(view: SelectorView, access: Access, full: str, kind: str = "") -> ReplaceText:
-    """The edit that makes an access one of another name, in another domain or of the other ``kind`` where need be."""
-    domain, _, name = full.rpartition("/")
-    edits = [named(view, access.steps[1], name)]
+def rename_access(view: SelectorView, access: DeviceAccess, full_name: str, kind: str = "") -> ReplaceText:
+    """The edit that changes the name of an access and, if necessary, its domain and ``kind``."""
+    domain, _, name = full_name.rpartition("/")
+    edits = [rename_step(view, access.steps[1], name)]
     if domain and domain != access.domain:
-        edits.append(named(view, access.steps[0], domain))
+        edits.append(rename_step(view, access.steps[0], domain))
     if kind and kind != access.kind:
         edits.append(ReplaceText(view.path, *access.kind_extent, kind))
-    return _joined(view, edits)
+    return _merge(view, edits)
 
 
-def without(view: SelectorView, read: Expression, access: Access) -> Fix | None:
-    """The fix that takes out the condition in which an access stands, if nothing else stands in it."""
-    terms = read.conjuncts
+def remove_condition(view: SelectorView, expr: Expression, access: DeviceAccess) -> Fix | None:
+    """The fix that removes the condition around an access; None if the condition reads other names, too."""
+    terms = expr.conjuncts
     for number, term in enumerate(terms):
         if not any(node.id == access.node.id for node in walk(term.node)):
             continue
-        # What the same condition says of other names would be lost without a word.
-        if any(o is not access and any(n.id == o.node.id for n in walk(term.node)) for o in read.accesses):
+        # Removing the condition would silently drop what it requires of other names.
+        if any(o is not access and any(n.id == o.node.id for n in walk(term.node)) for o in expr.accesses):
             return None
-        told = " ".join(read.text(term.node).split())
+        condition = " ".join(expr.text(term.node).split())
         if len(terms) == 1:
-            return Fix(f"remove the selector {told}", ((view.document, _remove(view)),), safe=False)
-        start, stop = _span(read, number)
+            return Fix(f"remove the selector {condition}", ((view.document, _remove_selector(view)),), safe=False)
+        start, stop = _span(expr, number)
         if not _parses(view.expression[:start] + view.expression[stop:]):
             return None
         edit = ReplaceText(view.path, start, stop, "")
-        return Fix(f"remove the condition {told}", ((view.document, edit),), safe=False)
+        return Fix(f"remove the condition {condition}", ((view.document, edit),), safe=False)
     return None
 
 
-def _span(read: Expression, number: int) -> Extent:
-    """A condition with the ``&&`` that joins it to the others."""
-    extents = [read.outer(term.node) for term in read.conjuncts]
+def _span(expr: Expression, number: int) -> Extent:
+    """The extent of a condition with the ``&&`` that joins it to the others."""
+    extents = [expr.outer(term.node) for term in expr.conjuncts]
     if number:
         return (extents[number - 1][1], extents[number][1])
     return (extents[0][0], extents[1][0])
 
 
-def _remove(view: SelectorView) -> Edit:
-    """The selector's item goes, and the list with its last one."""
+def _remove_selector(view: SelectorView) -> Edit:
+    """The edit that removes the selector's item, or the list if it is the only item."""
     *steps, _, _ = view.path
     selectors = tuple(steps[:-1])
     listed = at(view.document.tree, selectors)

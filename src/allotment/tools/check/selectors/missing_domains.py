@@ -1,7 +1,7 @@
-"""In which domain a name was meant that was written without one, and whether it is an attribute or a capacity.
+"""Guesses the domain of a name that is written without one, and whether it is an attribute or a capacity.
 
-What the expression says of the driver counts most, then what the class lets through, then the class's name, then
-whether only one driver has such a name.
+In order of precedence, it uses the driver that the expression tests, the devices that the class selects, the domains of
+other names, the class's name, and whether only one driver publishes such a name.
 """
 
 from __future__ import annotations
@@ -10,81 +10,81 @@ import re
 from typing import NamedTuple
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import vocabularies, words_of
+from allotment.tools.check.names.known_names import vocabularies, vocabulary_of
 from allotment.tools.check.selectors.expressions import AccessKind, Expression
-from allotment.tools.check.selectors.reachability import drivers_meant
+from allotment.tools.check.selectors.reachability import candidate_drivers
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary, guessed_classes, installed_classes, mistaken_drivers, vendors
 
 
-class Meant(NamedTuple):
-    """A domain, the map in which the name is, and why: ``the class selects devices of gpu.nvidia.com``."""
+class DomainGuess(NamedTuple):
+    """A domain, the map that contains the name, and the reason: ``the class selects devices of gpu.nvidia.com``."""
 
     domain: str
     kind: AccessKind
-    why: str
+    reason: str
 
 
-def meant(bundle: Bundle, view: SelectorView, read: Expression, name: str, kind: AccessKind) -> Meant | None:
-    """Where ``name`` is; None where nothing tells."""
-    driver, why = _driver(bundle, view, read, name)
+def guess_domain(bundle: Bundle, view: SelectorView, expr: Expression, name: str, kind: AccessKind) -> DomainGuess | None:
+    """The probable domain of ``name``; None without a clue."""
+    driver, reason = _driver(bundle, view, expr, name)
     if not driver:
         return None
-    words = words_of(bundle, driver)
-    if words is None:
-        return Meant(driver, kind, why)
-    full = _full(words, name, kind)
-    domain = full.rpartition("/")[0] or words.domain
-    return Meant(domain, _kind(words, f"{domain}/{full.rpartition('/')[2]}", kind), why)
+    vocab = vocabulary_of(bundle, driver)
+    if vocab is None:
+        return DomainGuess(driver, kind, reason)
+    full_name = _full_name(vocab, name, kind)
+    domain = full_name.rpartition("/")[0] or vocab.domain
+    return DomainGuess(domain, _kind(vocab, f"{domain}/{full_name.rpartition('/')[2]}", kind), reason)
 
 
-def _driver(bundle: Bundle, view: SelectorView, read: Expression, name: str) -> tuple[str, str]:
-    tested = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in read.drivers))
-    if len(tested) == 1 and "." in tested[0] and not tested[0][0].isdigit():
-        return tested[0], f"the expression asks for {read.drivers[0][0]}"
-    reached = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in drivers_meant(bundle, view)))
-    if len(reached) == 1:
-        return reached[0], f"{'the class selects' if view.class_name else 'these are'} devices of {reached[0]}"
-    beside = list(dict.fromkeys(a.domain for a in read.accesses if words_of(bundle, a.domain) is not None))
-    if len(beside) == 1:
-        return beside[0], f"the other names are of {beside[0]}"
+def _driver(bundle: Bundle, view: SelectorView, expr: Expression, name: str) -> tuple[str, str]:
+    compared = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in expr.compared_drivers))
+    if len(compared) == 1 and "." in compared[0] and not compared[0][0].isdigit():
+        return compared[0], f"the expression tests for {expr.compared_drivers[0][0]}"
+    candidates = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in candidate_drivers(bundle, view)))
+    if len(candidates) == 1:
+        return candidates[0], f"{'the class selects' if view.class_name else 'these are'} devices of {candidates[0]}"
+    other_domains = list(dict.fromkeys(a.domain for a in expr.accesses if vocabulary_of(bundle, a.domain) is not None))
+    if len(other_domains) == 1:
+        return other_domains[0], f"the other names are in {other_domains[0]}"
     if view.class_name:
-        driver = _of_class(view.class_name)
+        driver = _driver_of_class(view.class_name)
         if driver:
-            return driver, f"class {view.class_name} sounds like {driver}"
-    having = [words.driver for words in vocabularies(bundle) if _has(words, name)]
-    if len(having) == 1:
-        return having[0], f"{having[0]} is known to publish {name}"
+            return driver, f"the name of class {view.class_name} suggests {driver}"
+    publishers = [vocab.driver for vocab in vocabularies(bundle) if _has_name(vocab, name)]
+    if len(publishers) == 1:
+        return publishers[0], f"{publishers[0]} is known to publish {name}"
     return "", ""
 
 
-def _of_class(name: str) -> str:
-    """The driver that a class's name tells."""
+def _driver_of_class(name: str) -> str:
+    """The driver that a class's name indicates."""
     name = guessed_classes().get(name, name)
     if name in installed_classes():
         return installed_classes()[name][0]
-    words = set(re.findall(r"[a-z0-9]+", name.lower()))
-    told = [of[0] for vendor, of in vendors().items() if vendor in words]
-    return told[0] if len(told) == 1 else ""
+    name_words = set(re.findall(r"[a-z0-9]+", name.lower()))
+    vendor_drivers = [drivers_[0] for vendor, drivers_ in vendors().items() if vendor in name_words]
+    return vendor_drivers[0] if len(vendor_drivers) == 1 else ""
 
 
-def _has(words: Vocabulary, name: str) -> bool:
-    full = f"{words.domain}/{name}"
-    return full in words.attributes_by_name or full in words.capacities_by_name or name in words.guessed
+def _has_name(vocab: Vocabulary, name: str) -> bool:
+    full_name = f"{vocab.domain}/{name}"
+    return full_name in vocab.attributes_by_name or full_name in vocab.capacities_by_name or name in vocab.guessed
 
 
-def _full(words: Vocabulary, name: str, kind: AccessKind) -> str:
-    """The full name of what a name without a domain stands for: the driver's own, else one that drivers share."""
-    names = (*words.attributes_by_name, *words.capacities_by_name)
-    for full in (f"{words.domain}/{name}", *names):
-        if full in names and full.rpartition("/")[2] == name:
-            return full
-    # A name that was guessed at stays as it is: what it is called is another finding.
-    return f"{words.guessed[name].rpartition('/')[0]}/{name}" if name in words.guessed else f"{words.domain}/{name}"
+def _full_name(vocab: Vocabulary, name: str, kind: AccessKind) -> str:
+    """The full name for a name without a domain: the driver's own, else a standard one."""
+    names = (*vocab.attributes_by_name, *vocab.capacities_by_name)
+    for full_name in (f"{vocab.domain}/{name}", *names):
+        if full_name in names and full_name.rpartition("/")[2] == name:
+            return full_name
+    # A commonly mistaken name keeps its spelling here: another rule reports it.
+    return f"{vocab.guessed[name].rpartition('/')[0]}/{name}" if name in vocab.guessed else f"{vocab.domain}/{name}"
 
 
-def _kind(words: Vocabulary, full: str, kind: AccessKind) -> AccessKind:
-    full = words.guessed.get(full.rpartition("/")[2], full)
-    if full in words.attributes_by_name:
+def _kind(vocab: Vocabulary, full_name: str, kind: AccessKind) -> AccessKind:
+    full_name = vocab.guessed.get(full_name.rpartition("/")[2], full_name)
+    if full_name in vocab.attributes_by_name:
         return "attributes"
-    return "capacity" if full in words.capacities_by_name else kind
+    return "capacity" if full_name in vocab.capacities_by_name else kind

@@ -1,4 +1,4 @@
-"""What of a selector must hold, so that what is wrong there is wrong for every device."""
+"""The conditions that every selected device must satisfy: a mistake in one of them affects all devices."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator
 from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
-from allotment.tools.check.selectors.expressions import Access, Compared, Expression
+from allotment.tools.check.selectors.expressions import DeviceAccess, LiteralComparison, Expression
 
-#: Below these nothing is certain: one side may be false, or true, without the other.
-_CHOICES = frozenset({ast.OR, ast.NOT, ast.NOT_EQUALS, ast.CONDITIONAL})
-
-
-def certain_comparisons(read: Expression) -> Iterator[Compared]:
-    """The comparisons that must hold: the operands of the outermost ``&&``."""
-    outermost = {term.node.id for term in read.conjuncts}
-    return (one for one in read.compared if one.node.id in outermost)
+#: Operators whose operands are not necessary conditions: the result can be true without one of them.
+_ALTERNATIVES = frozenset({ast.OR, ast.NOT, ast.NOT_EQUALS, ast.CONDITIONAL})
 
 
-def is_certain(read: Expression, access: Access) -> bool:
-    """Whether a device without the attribute can never be selected: the access stands below no alternative."""
-    return not access.tolerant and is_certain_at(read, access.extent)
+def necessary_comparisons(expr: Expression) -> Iterator[LiteralComparison]:
+    """The comparisons among the operands of the outermost ``&&``."""
+    outermost = {term.node.id for term in expr.conjuncts}
+    return (comparison for comparison in expr.comparisons if comparison.node.id in outermost)
 
 
-def is_certain_at(read: Expression, extent: Extent) -> bool:
-    """Whether what stands there must be true: it is below no alternative."""
-    for term in read.conjuncts:
+def is_necessary(expr: Expression, access: DeviceAccess) -> bool:
+    """Whether a device without the attribute can never be selected: the access is not below an alternative."""
+    return not access.is_optional and is_necessary_at(expr, access.extent)
+
+
+def is_necessary_at(expr: Expression, extent: Extent) -> bool:
+    """Whether the condition at an extent must be true: it is not below an alternative."""
+    for term in expr.conjuncts:
         if term.start <= extent[0] and extent[1] <= term.stop:
-            return not any(_is_choice(node) for node in walk(term.node))
+            return not any(_is_alternative(node) for node in walk(term.node))
     return False
 
 
-def _is_choice(node: Node) -> bool:
-    return isinstance(node, Comprehension) or (isinstance(node, Call) and node.function in _CHOICES)
+def _is_alternative(node: Node) -> bool:
+    return isinstance(node, Comprehension) or (isinstance(node, Call) and node.function in _ALTERNATIVES)

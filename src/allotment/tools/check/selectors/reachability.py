@@ -1,6 +1,6 @@
-"""Which sorts of device get to an expression, which decide there, and for which it is an error.
+"""The categories of devices that reach an expression or one of its accesses, and those for which it fails.
 
-What gets there is what the selectors before it let through: those of the request's class, and those above it.
+A device reaches an expression if the selectors before it match: those of the request's class, and those above it.
 """
 
 from __future__ import annotations
@@ -11,151 +11,155 @@ from typing import NamedTuple
 from allotment.cel.syntax.ast import Const
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import STANDARD, words_of
-from allotment.tools.check.selectors.abstract_evaluation import may_hold, missing
-from allotment.tools.check.selectors.device_types import Sort, presence
-from allotment.tools.check.selectors.expressions import Access, Expression, expression, expression_of
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN, vocabulary_of
+from allotment.tools.check.selectors.abstract_evaluation import may_hold, missing_accesses
+from allotment.tools.check.selectors.device_types import DeviceCategory, presence
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_selector, parse_expression
 from allotment.tools.views import SelectorView, at
 from allotment.vocabulary.drivers import installed_classes
 
 
-class Lack(NamedTuple):
-    """An access that is an error for some devices that get to it: ``sorts`` never have it, or, ``sometimes``, may."""
-
-    access: Access
-    sorts: tuple[Sort, ...]
-    sometimes: bool
-
-
-def reaching(bundle: Bundle, view: SelectorView) -> tuple[Sort, ...] | None:
-    """The sorts of device that the selectors before this one let through; None where nobody can tell.
-
-    Those are the selectors of the request's class, from the files, the given cluster or a driver's chart, and those
-    that stand above in the same list.
+class MissingAccess(NamedTuple):
+    """An access that fails for some devices that reach it; with ``is_sometimes``, some devices of ``categories`` have
+    it.
     """
-    own = expression(bundle, view)
-    passed = selectors_passed(bundle, view)
-    if passed is not None:
-        if any(one.located is None for one in passed):
+
+    access: DeviceAccess
+    categories: tuple[DeviceCategory, ...]
+    is_sometimes: bool
+
+
+def reaching_categories(bundle: Bundle, view: SelectorView) -> tuple[DeviceCategory, ...] | None:
+    """The categories of devices that the selectors before this one match; None if unknown.
+
+    These are the selectors of the request's class, from the files, the given cluster or a driver's chart, and those
+    above it in the same list.
+    """
+    expr = parse_selector(bundle, view)
+    preceding = preceding_selectors(bundle, view)
+    if preceding is not None:
+        if any(selector.located is None for selector in preceding):
             return None
-        return _through(_sorts(bundle, [own, *passed]), passed)
+        return _passing(_mentioned_categories(bundle, [expr, *preceding]), preceding)
     installed = installed_classes().get(view.class_name)
     if installed is None or view.where == "fragment":
         return None
     driver, term = installed
-    return _through((Sort(driver, t, words_of(bundle, driver)) for t in term.types or ("",)), _above(bundle, view))
+    return _passing((DeviceCategory(driver, t, vocabulary_of(bundle, driver)) for t in term.types or ("",)), _selectors_above(bundle, view))
 
 
-def sorts_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[Sort, ...] | None:
-    """The sorts of device that a class selects; None where nobody can tell."""
+def categories_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[DeviceCategory, ...] | None:
+    """The categories of devices that a class selects; None if unknown."""
     path = ("requests", 0, "selectors", 0, "cel", "expression")
-    return reaching(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None
+    return reaching_categories(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None
 
 
-def selectors_passed(bundle: Bundle, view: SelectorView) -> list[Expression] | None:
-    """The selectors that a device has passed when this one looks at it: its class's, and those above in its list.
+def preceding_selectors(bundle: Bundle, view: SelectorView) -> list[Expression] | None:
+    """The selectors that are evaluated before this one: its class's, and those above it in its list.
 
-    None where the class stands neither in the files nor in the given cluster.
+    None if the class is neither in the files nor in the given cluster.
     """
     if view.where == "class":
-        return _above(bundle, view)
+        return _selectors_above(bundle, view)
     if view.where == "fragment" or not view.class_name:
         return None
-    made = next((one for one in bundle.classes if one.name == view.class_name), None)
-    if made is not None:
-        selectors = [expression(bundle, one) for one in made.selectors]
+    device_class = next((selector for selector in bundle.classes if selector.name == view.class_name), None)
+    if device_class is not None:
+        selectors = [parse_selector(bundle, selector) for selector in device_class.selectors]
     elif view.class_name in bundle.known_classes:
-        found = bundle.known_classes[view.class_name].spec.selectors or ()
-        selectors = [expression_of(bundle, one.cel.expression) for one in found if one.cel is not None]
+        cluster_selectors = bundle.known_classes[view.class_name].spec.selectors or ()
+        selectors = [parse_expression(bundle, selector.cel.expression) for selector in cluster_selectors if selector.cel is not None]
     else:
         return None
-    return [*selectors, *_above(bundle, view)]
+    return [*selectors, *_selectors_above(bundle, view)]
 
 
-def reaching_access(bundle: Bundle, view: SelectorView, access: Access) -> tuple[Sort, ...] | None:
-    """The sorts of device for which an access decides: that get to the selector, and that no other conjunct of it
-    rules out. None where nobody can tell."""
-    sorts = reaching(bundle, view)
-    if sorts is None:
+def categories_reaching(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> tuple[DeviceCategory, ...] | None:
+    """The categories of devices for which an access matters: they reach the selector, and no other conjunct excludes
+    them. None if unknown.
+    """
+    categories = reaching_categories(bundle, view)
+    if categories is None:
         return None
-    read = expression(bundle, view)
+    expr = parse_selector(bundle, view)
     start, stop = access.extent
-    others = [term.node for term in read.conjuncts if not term.start <= start < stop <= term.stop]
-    return tuple(sort for sort in sorts if all(may_hold(read, node, sort) for node in others))
+    other_conjuncts = [term.node for term in expr.conjuncts if not term.start <= start < stop <= term.stop]
+    return tuple(category for category in categories if all(may_hold(expr, node, category) for node in other_conjuncts))
 
 
-def drivers_meant(bundle: Bundle, view: SelectorView) -> tuple[str, ...]:
-    """The known drivers whose devices a selector can select, by what else is known of it; none where nobody can tell.
+def candidate_drivers(bundle: Bundle, view: SelectorView) -> tuple[str, ...]:
+    """The known drivers whose devices a selector can select; empty if it is not restricted to known drivers.
 
-    A fragment, and a request of a class that nobody knows, have their own expression only.
+    For a fragment and for a request of an unknown class, only the expression itself is considered.
     """
-    read = expression(bundle, view)
-    sorts = reaching(bundle, view)
-    if sorts is None:
-        sorts = _sorts(bundle, [read])
-        tested = bool(read.drivers)
+    expr = parse_selector(bundle, view)
+    categories = reaching_categories(bundle, view)
+    if categories is None:
+        categories = _mentioned_categories(bundle, [expr])
+        is_restricted = bool(expr.compared_drivers)
     else:
-        tested = True
-    holding = [s for s in sorts if all(may_hold(read, term.node, s) for term in read.conjuncts)]
-    if not tested or any(not sort.driver for sort in holding):
+        is_restricted = True
+    possible = [s for s in categories if all(may_hold(expr, term.node, s) for term in expr.conjuncts)]
+    if not is_restricted or any(not category.driver for category in possible):
         return ()
-    return tuple(dict.fromkeys(sort.driver for sort in holding))
+    return tuple(dict.fromkeys(category.driver for category in possible))
 
 
-def lacking(bundle: Bundle, view: SelectorView) -> Iterator[Lack]:
-    """The accesses that make evaluation an error for some device that gets there, by position.
+def unguarded_accesses(bundle: Bundle, view: SelectorView) -> Iterator[MissingAccess]:
+    """The accesses that fail for some device that reaches them, by position.
 
-    Names that no driver of their domain publishes are left out, as is everything where nobody can tell what gets there.
+    Names that no driver of their domain publishes are left out, and so is everything if the reaching devices are
+    unknown.
     """
-    read = expression(bundle, view)
-    if all(access.tolerant or not access.name for access in read.accesses):
+    expr = parse_selector(bundle, view)
+    if all(access.is_optional or not access.name for access in expr.accesses):
         return
-    sorts = reaching(bundle, view)
-    if not sorts or read.located is None:
+    categories = reaching_categories(bundle, view)
+    if not categories or expr.located is None:
         return
-    blamed: dict[int, list[Sort]] = {}
-    for sort in sorts:
-        for number in missing(read, sort):
-            blamed.setdefault(number, []).append(sort)
-    for number, found in sorted(blamed.items()):
-        access = read.accesses[number]
-        yield Lack(access, tuple(found), any(presence(access, sort) == "sometimes" for sort in found))
+    categories_by_access: dict[int, list[DeviceCategory]] = {}
+    for category in categories:
+        for number in missing_accesses(expr, category):
+            categories_by_access.setdefault(number, []).append(category)
+    for number, affected in sorted(categories_by_access.items()):
+        access = expr.accesses[number]
+        yield MissingAccess(access, tuple(affected), any(presence(access, category) == "sometimes" for category in affected))
 
 
-# --- what gets there -------------------------------------------------------------------------------------------------
+# --- reaching devices ------------------------------------------------------------------------------------------------
 
 
-def _above(bundle: Bundle, view: SelectorView) -> list[Expression]:
+def _selectors_above(bundle: Bundle, view: SelectorView) -> list[Expression]:
     """The selectors above this one in its list."""
     depth, number = next(((n, step) for n, step in reversed([*enumerate(view.path)]) if isinstance(step, int)), (0, 0))
-    listed = at(view.document.tree, view.path[:depth]) if number else None
-    above = [at(item, view.path[depth + 1 :]) for item in listed[:number]] if isinstance(listed, list) else []
-    return [expression_of(bundle, one) for one in above if isinstance(one, str)]
+    selectors = at(view.document.tree, view.path[:depth]) if number else None
+    expressions = [at(item, view.path[depth + 1 :]) for item in selectors[:number]] if isinstance(selectors, list) else []
+    return [parse_expression(bundle, source) for source in expressions if isinstance(source, str)]
 
 
-def _sorts(bundle: Bundle, read: Iterable[Expression]) -> tuple[Sort, ...]:
-    """The sorts of device that expressions tell apart: those of the drivers that they name, and all others as one.
+def _mentioned_categories(bundle: Bundle, expressions: Iterable[Expression]) -> tuple[DeviceCategory, ...]:
+    """The categories that expressions distinguish: those of the drivers that they name, and all other devices as one.
 
-    Types that there are only where somebody wanted them count where an expression speaks of them.
+    Types that only exist on request count if an expression mentions them.
     """
     drivers: dict[str, None] = {}
-    spoken: set[object] = set()
-    for one in read:
-        spoken.update(node.value for node in one.nodes if isinstance(node, Const) and node.kind == "string")
-        drivers.update(dict.fromkeys(name for name, _ in one.drivers))
-        drivers.update(dict.fromkeys(a.domain for a in one.accesses if "." in a.domain and a.domain != STANDARD))
-    found = [Sort("", "", None)]
+    strings: set[object] = set()
+    for expr in expressions:
+        strings.update(node.value for node in expr.nodes if isinstance(node, Const) and node.kind == "string")
+        drivers.update(dict.fromkeys(name for name, _ in expr.compared_drivers))
+        drivers.update(dict.fromkeys(a.domain for a in expr.accesses if "." in a.domain and a.domain != STANDARD_DOMAIN))
+    categories = [DeviceCategory("", "", None)]
     for driver in drivers:
-        words = words_of(bundle, driver)
-        types = [t.name for t in words.types if not t.special or t.name in spoken] if words is not None else []
-        found.extend(Sort(driver, one, words) for one in types or ("",))
-    return tuple(found)
+        vocab = vocabulary_of(bundle, driver)
+        types = [t.name for t in vocab.types if not t.special or t.name in strings] if vocab is not None else []
+        categories.extend(DeviceCategory(driver, expr, vocab) for expr in types or ("",))
+    return tuple(categories)
 
 
-def _through(sorts: Iterable[Sort], before: Iterable[Expression]) -> tuple[Sort, ...]:
-    read = [one for one in before if one.located is not None]
+def _passing(categories: Iterable[DeviceCategory], selectors: Iterable[Expression]) -> tuple[DeviceCategory, ...]:
+    parsed = [one for one in selectors if one.located is not None]
     return tuple(
-        sort
-        for sort in sorts
-        if all(may_hold(one, one.located.parsed.expr, sort) for one in read if one.located is not None)
+        category
+        for category in categories
+        if all(may_hold(one, one.located.parsed.expr, category) for one in parsed if one.located is not None)
     )

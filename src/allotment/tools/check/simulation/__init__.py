@@ -1,1 +1,1 @@
-"""What rules know of the trial: the files on the engine, with the devices that were given."""
+"""Shared by rules: simulated allocation of the files' objects in the given cluster."""

@@ -1,4 +1,4 @@
-"""The proof of a bundle, made once for the rules that tell of it."""
+"""The simulation of a bundle, run once for all rules that report it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from allotment.model.loading.marks import Path
 from allotment.model.meta import ObjectKey
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.simulation.trial import Pending, Proof, prove
+from allotment.tools.check.simulation.trial import PendingObject, SimulationOutcome, simulate
 
-#: Reasons of the allocator, and the rules that say the same of the object that is to blame.
+#: Reasons of the allocator, and the rules that report the same mistake at the object that causes it.
 _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
     "driver-missing": frozenset({"V305"}),
     "unknown-driver": frozenset({"V305"}),
@@ -28,34 +28,36 @@ _EXPLAINED: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-class Error(NamedTuple):
-    """An error that another rule tells of."""
+class RuleError(NamedTuple):
+    """An error that another rule reports."""
 
     code: str
     document: Document
     path: Path
 
 
-class Tried(NamedTuple):
-    """The proof, and the errors that other rules tell of."""
+class SimulationReport(NamedTuple):
+    """The outcome of the simulation, and the errors that other rules report."""
 
-    proof: Proof
-    errors: tuple[Error, ...]
+    outcome: SimulationOutcome
+    errors: tuple[RuleError, ...]
 
-    def is_told(self, bundle: Bundle, pending: Pending) -> bool:
-        """Whether an error is told of at the place, or is the reason: of the object, or of a class that it names."""
+    def is_explained(self, bundle: Bundle, pending: PendingObject) -> bool:
+        """Whether another rule reports an error at the same place, or one that is the reason, in the object or in its
+        class.
+        """
         reasons = pending.answers[0].reasons
         rules = _EXPLAINED.get(reasons.headline.code, frozenset()) if reasons is not None else frozenset()
-        blamed = {pending.document, *_classes(bundle, pending.document)}
+        responsible = {pending.document, *_classes(bundle, pending.document)}
         return any(
-            (one.code in rules and one.document in blamed)
-            or (one.document is pending.document and all(a == b for a, b in zip(one.path, pending.path, strict=False)))
-            for one in self.errors
+            (error.code in rules and error.document in responsible)
+            or (error.document is pending.document and all(a == b for a, b in zip(error.path, pending.path, strict=False)))
+            for error in self.errors
         )
 
 
 def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
-    """The classes of the files that a claim or template names, or those that the claims of a pod name."""
+    """The classes of the files that a claim or template requests, or that the claims of a pod request."""
     keys = [
         (entry.kind, ObjectKey(pod.key.namespace, entry.refers_to))
         for pod in bundle.pods
@@ -65,26 +67,26 @@ def _classes(bundle: Bundle, document: Document) -> Iterator[Document]:
     views = [view for view in bundle.claims if view.document is document]
     views += [bundle.claims_by_key[key] for key in keys if key in bundle.claims_by_key]
     names = {request.class_name for view in views for request in view.requests}
-    return (one.document for one in bundle.classes if one.name in names)
+    return (device_class.document for device_class in bundle.classes if device_class.name in names)
 
 
-def tried(bundle: Bundle, rules: tuple[Rule, ...]) -> Tried | None:
-    """What comes of the files in the given cluster; None where none was given.
+def simulation_report(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | None:
+    """The simulation of the files in the given cluster; None without a cluster.
 
-    Documents that the API server would refuse, by what the other ``rules`` find in them, are left out.
+    Documents that the API server would reject, according to ``rules``, are left out.
     """
-    return bundle.kept(_tried, rules)
+    return bundle.cached(_simulate, rules)
 
 
-def _tried(bundle: Bundle, rules: tuple[Rule, ...]) -> Tried | None:
-    if not bundle.slices or bundle.world is None:
+def _simulate(bundle: Bundle, rules: tuple[Rule, ...]) -> SimulationReport | None:
+    if not bundle.slices or bundle.cluster is None:
         return None
-    flawed: set[Document] = set()
-    errors: list[Error] = []
+    invalid: set[Document] = set()
+    errors: list[RuleError] = []
     for rule in rules:
-        for found in bundle.found(rule.find):
-            if (found.level or rule.level) == "error":
-                errors.append(Error(rule.code, found.document, found.path))
+        for match in bundle.results_of(rule.find):
+            if (match.level or rule.level) == "error":
+                errors.append(RuleError(rule.code, match.document, match.path))
                 if rule.family in ("shape", "cel"):
-                    flawed.add(found.document)
-    return Tried(prove(bundle, bundle.world, flawed), tuple(errors))
+                    invalid.add(match.document)
+    return SimulationReport(simulate(bundle, bundle.cluster, invalid), tuple(errors))

@@ -10,7 +10,7 @@ import pytest
 from allotment.fleet import cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.meta import Object
-from allotment.tools.check.hardware.smallest_fleet import fitting_fleet
+from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import to_try
 from tests.unit.tools.check.bundles import bundle_of
@@ -42,20 +42,20 @@ def objects(*texts: str) -> list[Object]:
     ],
 )
 def test_the_smallest(texts: tuple[str, ...], fleet: str | None) -> None:
-    assert fitting_fleet(objects(*texts), FEATURES) == fleet
+    assert smallest_fleet(objects(*texts), FEATURES) == fleet
 
 
 def test_several_vendors_side_by_side() -> None:
     amd = template(asking(deviceClassName="gpu.amd.com"), name="amd")
     both = [template(), pod(), amd, pod(name="b", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "amd"}])]
-    assert fitting_fleet(objects(*both), FEATURES) == "t4,mi250x"
+    assert smallest_fleet(objects(*both), FEATURES) == "t4,mi250x"
 
 
 def test_static_mig_where_nothing_else_has_it() -> None:
     mig = 'device.attributes["gpu.nvidia.com"]'
     selector = {"cel": {"expression": f'{mig}.profile == "1g.10gb" && "uuid" in {mig}'}}
     text = template(asking(deviceClassName="mig.nvidia.com", selectors=[selector]))
-    assert fitting_fleet(objects(text, pod()), FEATURES) == "a100-40gb/static-mig=1g.10gb:4"
+    assert smallest_fleet(objects(text, pod()), FEATURES) == "a100-40gb/static-mig=1g.10gb:4"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_static_mig_where_nothing_else_has_it() -> None:
 )
 def test_examples_of_vendors(file: str, fleet: str | None, shared: Callable[[str], Path]) -> None:
     values = objects(shared(f"manifests/{file}").read_text("utf-8"))
-    assert fitting_fleet(values, FEATURES) == fleet
+    assert smallest_fleet(values, FEATURES) == fleet
     if fleet:
         made = cluster_of(parse_fleet([fleet]))
         state = (*made.nodes, *made.slices, *made.classes)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from allotment.tools.check.objects.field_shapes import written
+from allotment.tools.check.objects.field_shapes import written_path
 from tests.unit.tools.check.bundles import bundle_of
 
 
 def test_paths_go_as_far_as_they_are_written() -> None:
     (document,) = bundle_of("spec: {devices: {requests: [{name: gpu}]}}\n").documents
     path = ("spec", "devices", "requests", 0, "exactly", "name", "further")
-    assert written(document, path) == ("spec", "devices", "requests", 0, "name")
+    assert written_path(document, path) == ("spec", "devices", "requests", 0, "name")

@@ -6,8 +6,8 @@ from allotment.cel.checking.environment import environment
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
-from allotment.tools.check.selectors.edits import named
-from allotment.tools.check.selectors.expressions import Access, Expression, expression
+from allotment.tools.check.selectors.edits import rename_step
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_selector
 from tests.unit.tools.check.bundles import bundle_of
 
 
@@ -15,7 +15,7 @@ def _read(source: str) -> Expression:
     return Expression(source, environment(Features(kube="1.36"), "new"))
 
 
-def _said(read: Expression, access: Access) -> tuple[str, str, str, str]:
+def _said(read: Expression, access: DeviceAccess) -> tuple[str, str, str, str]:
     def text(extent: tuple[int, int]) -> str:
         return read.source[slice(*extent)]
 
@@ -39,7 +39,7 @@ def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
         ("attributes", "e.x", 'device.attributes["e"][?"x"]', '"x"'),
         ("attributes", "f.g.string", 'device.attributes["f"].g.string', "g"),
     ]  # fmt: skip
-    assert [access.tolerant for access in read.accesses] == [False, False, True, True, True, False, True, False]
+    assert [access.is_optional for access in read.accesses] == [False, False, True, True, True, False, True, False]
     step = read.accesses[0].steps[0]
     assert (read.source[slice(*step.extent)], read.source[slice(*step.key_extent)]) == ('["d.io"]', '"d.io"')
 
@@ -55,7 +55,7 @@ def test_names_are_seen_where_types_do_not_fit() -> None:
 def test_what_does_not_parse_names_nothing() -> None:
     read = _read('device.driver = "x"')
     assert read.error is not None
-    assert (read.located, read.accesses, read.compared, read.conjuncts, read.drivers) == (None, (), (), (), ())
+    assert (read.located, read.accesses, read.comparisons, read.conjuncts, read.compared_drivers) == (None, (), (), (), ())
 
 
 def test_a_computed_key_ends_an_access_and_may_hold_another() -> None:
@@ -78,7 +78,7 @@ def test_comparisons_in_every_spelling() -> None:
     )
     said = [
         (c.access.name, c.operator, *((one.value, read.source[slice(*one.text_extent)]) for one in c.literals))
-        for c in read.compared
+        for c in read.comparisons
     ]
     assert said == [
         ("memory", ">=", (Quantity.parse("40Gi"), '"40Gi"')),
@@ -88,13 +88,13 @@ def test_comparisons_in_every_spelling() -> None:
         ("memory", ">", (Quantity.parse("1Gi"), '"1Gi"')),
         ("a", "!=", ("y", '"y"')),
     ]
-    assert read.source[slice(*read.compared[0].literals[0].extent)] == 'quantity("40Gi")'
+    assert read.source[slice(*read.comparisons[0].literals[0].extent)] == 'quantity("40Gi")'
 
 
 def test_drivers_that_are_compared_with() -> None:
     read = _read('device.driver == "a" || "b" == device.driver || device.driver in ["c", "d"] || device.driver != "e"')
-    assert [name for name, _ in read.drivers] == ["a", "b", "c", "d", "e"]
-    assert [read.source[slice(*extent)] for _, extent in read.drivers] == ['"a"', '"b"', '"c"', '"d"', '"e"']
+    assert [name for name, _ in read.compared_drivers] == ["a", "b", "c", "d", "e"]
+    assert [read.source[slice(*extent)] for _, extent in read.compared_drivers] == ['"a"', '"b"', '"c"', '"d"', '"e"']
 
 
 def test_another_name_is_written_as_the_old_one_was() -> None:
@@ -102,12 +102,12 @@ def test_another_name_is_written_as_the_old_one_was() -> None:
         "selectors:\n- cel:\n    expression: device.attributes['d'].model == device.attributes.d[\"model\"]\n"
     )
     (view,) = bundle.selectors
-    read = expression(bundle, view)
-    assert expression(bundle, view) is read
+    read = parse_selector(bundle, view)
+    assert parse_selector(bundle, view) is read
     first, second = read.accesses
 
-    def edited(access: Access, number: int, name: str) -> str:
-        edit = named(view, access.steps[number], name)
+    def edited(access: DeviceAccess, number: int, name: str) -> str:
+        edit = rename_step(view, access.steps[number], name)
         return read.source[: edit.start] + edit.text + read.source[edit.stop :]
 
     assert edited(first, 1, "productName") == "device.attributes['d'].productName == device.attributes.d[\"model\"]"

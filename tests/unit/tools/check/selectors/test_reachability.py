@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.selectors.expressions import expression
-from allotment.tools.check.selectors.reachability import drivers_meant, lacking, reaching, reaching_access
+from allotment.tools.check.selectors.expressions import parse_selector
+from allotment.tools.check.selectors.reachability import candidate_drivers, unguarded_accesses, reaching_categories, categories_reaching
 from allotment.tools.views import SelectorView
 from tests.unit.tools.check.bundles import bundle_of
 
@@ -47,7 +47,7 @@ def _of_request(class_name: str, *expressions: str, more: str = "") -> tuple[Bun
 
 
 def _lacks(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
-    return [(lack.access.name, [s.type or s.driver for s in lack.sorts]) for lack in lacking(bundle, view)]
+    return [(lack.access.name, [s.type or s.driver for s in lack.categories]) for lack in unguarded_accesses(bundle, view)]
 
 
 N = 'device.attributes["gpu.nvidia.com"]'
@@ -74,7 +74,7 @@ def test_a_foreign_device_gets_to_a_class_unless_something_keeps_it_out(guarded:
     bundle, view = _of_class(guarded)
     assert _lacks(bundle, view) == []
     bundle, view = _of_class(unguarded)
-    assert {"", "b.c"} & {sort.driver for lack in lacking(bundle, view) for sort in lack.sorts}
+    assert {"", "b.c"} & {sort.driver for lack in unguarded_accesses(bundle, view) for sort in lack.categories}
 
 
 def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
@@ -93,9 +93,9 @@ def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
 
 def test_names_that_only_some_devices_of_a_type_have() -> None:
     bundle, view = _of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM"')
-    (lack,) = lacking(bundle, view)
-    assert lack.sometimes
-    assert [str(sort) for sort in lack.sorts] == ["a device of gpu.nvidia.com of type gpu"]
+    (lack,) = unguarded_accesses(bundle, view)
+    assert lack.is_sometimes
+    assert [str(sort) for sort in lack.categories] == ["a device of gpu.nvidia.com of type gpu"]
     assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.?addressingMode.orValue("") == "HMM"')) == []
     assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" && "addressingMode" in {N}')) == []
     assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []
@@ -122,9 +122,9 @@ def test_names_that_nobody_publishes_are_another_mistake() -> None:
 
 def test_what_decides_for_an_access() -> None:
     bundle, view = _of_class(f'device.driver == "gpu.nvidia.com" && {N}.type == "mig" && {N}.profile == "x"')
-    access = expression(bundle, view).accesses[-1]
-    assert [s.type for s in reaching_access(bundle, view, access) or ()] == ["mig"]
-    assert reaching(*_of_request("nobody-knows", "true")) is None
+    access = parse_selector(bundle, view).accesses[-1]
+    assert [s.type for s in categories_reaching(bundle, view, access) or ()] == ["mig"]
+    assert reaching_categories(*_of_request("nobody-knows", "true")) is None
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_what_decides_for_an_access() -> None:
     ],
 )
 def test_drivers_that_are_meant(source: str, drivers: tuple[str, ...]) -> None:
-    assert drivers_meant(*_of_class(source)) == drivers
+    assert candidate_drivers(*_of_class(source)) == drivers

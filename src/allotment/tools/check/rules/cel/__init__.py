@@ -19,7 +19,7 @@ from allotment.tools.check.rules.cel import (
     version_as_text,
 )
 
-CEL: Final[tuple[Rule, ...]] = (
+CEL_RULES: Final[tuple[Rule, ...]] = (
     does_not_compile.RULE,
     quantity_operator.RULE,
     version_as_text.RULE,

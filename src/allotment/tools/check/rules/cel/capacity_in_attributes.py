@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import is_in_other_map
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, in_each
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.selectors.edits import replacement_fix
+from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.views import SelectorView
 
 
-def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
     """Names in the wrong one of a device's two maps."""
-    for access in read.accesses:
+    for access in expr.accesses:
         if not access.name or not is_in_other_map(bundle, access.kind, access.domain, access.name):
             continue
         other = "capacity" if access.kind == "attributes" else "attributes"
-        is_, are = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
-        message = f"{access.name} is {is_} of {access.domain}, and not among the {are}: reading it there is an error"
-        yield Found(view.document, view.path, message,
-                    fix=mended(view, f"read it from device.{other}", access.kind_extent, other, safe=True),
-                    part=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
+        singular, plural = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
+        message = f"{access.name} is {singular} of {access.domain}, and not among the {plural}: reading it there is an error"
+        yield RuleMatch(view.document, view.path, message,
+                    fix=replacement_fix(view, f"read it from device.{other}", access.kind_extent, other, safe=True),
+                    span=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
 
 
 RULE = Rule(
@@ -39,7 +39,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),
-    find=in_each(of_selector),
+    find=for_each_selector(of_selector),
     fixable="safe",
     see="https://kep.k8s.io/4381",
 )

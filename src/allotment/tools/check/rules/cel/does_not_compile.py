@@ -15,8 +15,8 @@ from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import SLIP, words_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
     no_domain,
@@ -27,16 +27,16 @@ from allotment.tools.check.rules.cel import (
     value_accessor,
     version_as_text,
 )
-from allotment.tools.check.selectors.compiler_errors import worded
-from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
-from allotment.tools.check.selectors.missing_domains import meant
-from allotment.tools.check.selectors.operands import operand
+from allotment.tools.check.selectors.compiler_errors import readable_message
+from allotment.tools.check.selectors.edits import replacement_fix
+from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
+from allotment.tools.check.selectors.missing_domains import guess_domain
+from allotment.tools.check.selectors.operands import operand_kind
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers
 
 _FIELDS: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations")
-_SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Found]], ...]] = (
+_SPECIFIC_RULES: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[RuleMatch]], ...]] = (
     quantity_operator.of_selector,
     version_as_text.of_selector,
     value_accessor.of_selector,
@@ -48,67 +48,67 @@ _SPECIAL: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterator[Foun
 )
 _OPPOSITE: Final = {ast.EQUALS: "!=", ast.NOT_EQUALS: "=="}
 #: The API server's limit on an expression, in bytes.
-_LONGEST: Final = 10_240
+_MAX_BYTES: Final = 10_240
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The compiler's findings that nobody else explains."""
-    for view, read in read_selectors(bundle):
-        if not read.source:
-            yield Found(
+    for view, expr in parsed_selectors(bundle):
+        if not expr.source:
+            yield RuleMatch(
                 view.document, view.path, "the expression is empty: the API server wants one that is true or false"
             )
         # One of more bytes is not compiled at all: the API server says so of the field.
-        elif read.error is not None and len(read.source.encode("utf-8", "surrogatepass")) <= _LONGEST:
-            yield from _of_selector(bundle, view, read, read.error)
+        elif expr.error is not None and len(expr.source.encode("utf-8", "surrogatepass")) <= _MAX_BYTES:
+            yield from _of_selector(bundle, view, expr, expr.error)
 
 
-def _of_selector(bundle: Bundle, view: SelectorView, read: Expression, error: CompileError) -> Iterator[Found]:
-    if read.located is None:
-        yield _unparsed(view, read, error)
+def _of_selector(bundle: Bundle, view: SelectorView, expr: Expression, error: CompileError) -> Iterator[RuleMatch]:
+    if expr.located is None:
+        yield _syntax_error(view, expr, error)
         return
-    special = [f.part for rule in _SPECIAL for f in rule(bundle, view, read) if f.part is not None]
+    covered = [f.span for rule in _SPECIFIC_RULES for f in rule(bundle, view, expr) if f.span is not None]
     # What the compiler says of a part that is wrong already is no second mistake.
     issues = [one for one in error.issues if one.line > 0 and "!error!" not in one.message]
-    if not issues and not special:
+    if not issues and not covered:
         text = str(error).splitlines()[0]
-        yield Found(view.document, view.path, worded(text), help=_upstream(text))
-    told: set[int] = set()
+        yield RuleMatch(view.document, view.path, readable_message(text), help=_server_message(text))
+    reported: set[int] = set()
     for issue in issues:
-        offset = read.offset(issue)
-        node = _node_at(read, offset)
-        if offset in told or _is_explained(read, node, offset, special):
+        offset = expr.offset(issue)
+        node = _node_at(expr, offset)
+        if offset in reported or _is_covered(expr, node, offset, covered):
             continue
-        told.add(offset)
-        fix = None if node is None else _mend(bundle, view, read, node, issue.message)
-        extent = _extent(read, node, offset)
-        help_text = "" if fix else _upstream(issue.message)
-        yield Found(view.document, view.path, _sentence(node, issue.message), help=help_text, fix=fix, part=extent)
+        reported.add(offset)
+        fix = None if node is None else _fix(bundle, view, expr, node, issue.message)
+        extent = _extent(expr, node, offset)
+        help_text = "" if fix else _server_message(issue.message)
+        yield RuleMatch(view.document, view.path, _message(node, issue.message), help=help_text, fix=fix, span=extent)
         if fix is not None:
             # What else is wrong may be of the same slip: the next look shows.
             return
 
 
-def _unparsed(view: SelectorView, read: Expression, error: CompileError) -> Found:
+def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> RuleMatch:
     """The first thing that does not parse; if all that does not is a slip, it is mended at once."""
     issue: Issue | None = error.issues[0] if error.issues else None
-    offset = -1 if issue is None else read.offset(issue)
-    slips = without_slips(read.source)
-    if slips is not None:
-        first = slips.slips[0]
-        words = ", ".join(dict.fromkeys(f"write {one.meant} for {one.written}" for one in slips.slips))
-        start, stop, text = _difference(read.source, slips.expression)
-        message = f"{first.written} is no part of CEL: write {first.meant}"
-        return Found(view.document, view.path, message, fix=mended(view, words, (start, stop), text, safe=True),
-                     part=first.extent)  # fmt: skip
+    offset = -1 if issue is None else expr.offset(issue)
+    mistakes = without_slips(expr.source)
+    if mistakes is not None:
+        first_mistake = mistakes.slips[0]
+        description = ", ".join(dict.fromkeys(f"write {mistake.meant} for {mistake.written}" for mistake in mistakes.slips))
+        start, stop, text = _changed_part(expr.source, mistakes.expression)
+        message = f"{first_mistake.written} is no part of CEL: write {first_mistake.meant}"
+        return RuleMatch(view.document, view.path, message, fix=replacement_fix(view, description, (start, stop), text, safe=True),
+                     span=first_mistake.extent)  # fmt: skip
     if issue is None or offset < 0:
-        return Found(view.document, view.path, worded(str(error).splitlines()[0]))
-    token = read.token_at(offset)
-    extent = _end(read) if token is None else (token.pos, token.pos + len(token.text))
-    return Found(view.document, view.path, worded(issue.message), part=extent)
+        return RuleMatch(view.document, view.path, readable_message(str(error).splitlines()[0]))
+    token = expr.token_at(offset)
+    extent = _last_character(expr) if token is None else (token.pos, token.pos + len(token.text))
+    return RuleMatch(view.document, view.path, readable_message(issue.message), span=extent)
 
 
-def _difference(old: str, new: str) -> tuple[int, int, str]:
+def _changed_part(old: str, new: str) -> tuple[int, int, str]:
     """The piece of ``old`` that differs from ``new``, and what stands there."""
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     tail = 0
@@ -117,157 +117,157 @@ def _difference(old: str, new: str) -> tuple[int, int, str]:
     return start, len(old) - tail, new[start : len(new) - tail]
 
 
-def _end(read: Expression) -> Extent:
+def _last_character(expr: Expression) -> Extent:
     """The last letter of an expression that ends too early; all of one that has none."""
-    last = len(read.source.rstrip())
-    return (last - 1, last) if last else (0, len(read.source))
+    last = len(expr.source.rstrip())
+    return (last - 1, last) if last else (0, len(expr.source))
 
 
 # --- where an issue is -----------------------------------------------------------------------------------------------
 
 
-def _node_at(read: Expression, offset: int) -> Node | None:
+def _node_at(expr: Expression, offset: int) -> Node | None:
     """The smallest node whose position is that of an issue."""
-    here = [node for node in read.nodes if node.pos == offset and read.extent(node) != (0, 0)]
-    return min(here, key=lambda node: read.extent(node)[1] - read.extent(node)[0], default=None)
+    candidates = [node for node in expr.nodes if node.pos == offset and expr.extent(node) != (0, 0)]
+    return min(candidates, key=lambda node: expr.extent(node)[1] - expr.extent(node)[0], default=None)
 
 
-def _is_explained(read: Expression, node: Node | None, offset: int, special: list[Extent]) -> bool:
+def _is_covered(expr: Expression, node: Node | None, offset: int, covered: list[Extent]) -> bool:
     """Whether another finding stands at the place of an issue, or in what its operator joins."""
-    start, stop = (offset, offset + 1) if node is None else read.extent(node)
-    return any(part[0] <= offset < part[1] or (start <= part[0] and part[1] <= stop) for part in special)
+    start, stop = (offset, offset + 1) if node is None else expr.extent(node)
+    return any(span[0] <= offset < span[1] or (start <= span[0] and span[1] <= stop) for span in covered)
 
 
-def _extent(read: Expression, node: Node | None, offset: int) -> Extent:
+def _extent(expr: Expression, node: Node | None, offset: int) -> Extent:
     if node is not None:
-        return read.extent(node)
-    token = read.token_at(offset)
+        return expr.extent(node)
+    token = expr.token_at(offset)
     return (offset, offset + 1) if token is None else (token.pos, token.pos + len(token.text))
 
 
-def _sentence(node: Node | None, message: str) -> str:
+def _message(node: Node | None, message: str) -> str:
     if isinstance(node, Call) and message.startswith("undeclared reference"):
         return f"CEL has no function {node.function}"
-    return worded(message)
+    return readable_message(message)
 
 
-def _upstream(message: str) -> str:
+def _server_message(message: str) -> str:
     return f"the API server says: {message}"
 
 
 # --- slips that parse ----------------------------------------------------------------------------------------------
 
 
-def _mend(bundle: Bundle, view: SelectorView, read: Expression, node: Node, message: str) -> Fix | None:
+def _fix(bundle: Bundle, view: SelectorView, expr: Expression, node: Node, message: str) -> Fix | None:
     return next(
-        (fix for mend in (_name, _field, _negated, _function) if (fix := mend(bundle, view, read, node)) is not None),
+        (fix for attempt in (_fix_identifier, _fix_field, _fix_negation, _fix_function) if (fix := attempt(bundle, view, expr, node)) is not None),
         None,
     )
 
 
-def _name(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:
+def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
     """A name that is none: ``True``, ``attributes`` without its device, a domain without quotes."""
     if not isinstance(node, Ident):
         return None
-    extent = read.extent(node)
+    extent = expr.extent(node)
     if node.name in VALUES:
-        return mended(view, f"write {VALUES[node.name]}", extent, VALUES[node.name], safe=True)
+        return replacement_fix(view, f"write {VALUES[node.name]}", extent, VALUES[node.name], safe=True)
     if node.name in _FIELDS:
-        return mended(view, f"write device.{node.name}", extent, f"device.{node.name}", safe=True)
-    for call in read.nodes:
+        return replacement_fix(view, f"write device.{node.name}", extent, f"device.{node.name}", safe=True)
+    for call in expr.nodes:
         # device.attributes[gpu.nvidia.com] is taken apart at its dots.
         if isinstance(call, Call) and call.function == ast.INDEX:
-            start, stop = read.extent(call.args[1])
+            start, stop = expr.extent(call.args[1])
             if start <= extent[0] < stop and _is_plain(call.args[1]):
-                quoted = f'"{"".join(read.source[start:stop].split())}"'
-                return mended(view, f"write {quoted}", (start, stop), quoted, safe=True)
-    for chain in read.nodes:
+                quoted = f'"{"".join(expr.source[start:stop].split())}"'
+                return replacement_fix(view, f"write {quoted}", (start, stop), quoted, safe=True)
+    for chain in expr.nodes:
         # The name of a driver, without the quotes of a text.
-        start, stop = read.extent(chain)
+        start, stop = expr.extent(chain)
         if (
             isinstance(chain, Select)
             and start == extent[0]
             and _is_plain(chain)
-            and read.source[start:stop] in drivers()
+            and expr.source[start:stop] in drivers()
         ):
-            quoted = f'"{read.source[start:stop]}"'
-            return mended(view, f"write {quoted}", (start, stop), quoted, safe=True)
-    close = near(node.name, ["device"], 1)
-    return mended(view, "write device", extent, "device", safe=True) if close else None
+            quoted = f'"{expr.source[start:stop]}"'
+            return replacement_fix(view, f"write {quoted}", (start, stop), quoted, safe=True)
+    similar = near(node.name, ["device"], 1)
+    return replacement_fix(view, "write device", extent, "device", safe=True) if similar else None
 
 
-def _is_plain(node: Node) -> bool:
-    while isinstance(node, Select) and not node.test_only:
-        node = node.operand
-    return isinstance(node, Ident)
+def _is_plain(node_: Node) -> bool:
+    while isinstance(node_, Select) and not node_.test_only:
+        node_ = node_.operand
+    return isinstance(node_, Ident)
 
 
-def _field(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:
+def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
     """``device.capacities``, ``device.attribute``."""
     if not isinstance(node, Select) or not isinstance(node.operand, Ident) or node.operand.name != "device":
         return None
-    close = near(node.field, _FIELDS, 1)
-    stop = read.extent(node)[1]
+    similar = near(node.field, _FIELDS, 1)
+    stop = expr.extent(node)[1]
     start = stop - len(node.field)
-    if close:
-        return mended(view, f"write {close[0]}", (start, stop), close[0], safe=True)
-    place = meant(bundle, view, read, node.field, "attributes")
-    words = None if place is None else words_of(bundle, place.domain)
-    if place is None or words is None:
+    if similar:
+        return replacement_fix(view, f"write {similar[0]}", (start, stop), similar[0], safe=True)
+    guess = guess_domain(bundle, view, expr, node.field, "attributes")
+    vocab = None if guess is None else vocabulary_of(bundle, guess.domain)
+    if guess is None or vocab is None:
         return None
-    names = (*words.attributes_by_name, *words.capacities_by_name, *(f"{words.domain}/{one}" for one in words.guessed))
-    if f"{place.domain}/{node.field}" not in names:
+    names = (*vocab.attributes_by_name, *vocab.capacities_by_name, *(f"{vocab.domain}/{name}" for name in vocab.guessed))
+    if f"{guess.domain}/{node.field}" not in names:
         return None
-    text = f'{place.kind}["{place.domain}"].{node.field}'
-    return mended(view, f"look it up in {place.domain}: {place.why}", (start, stop), text, safe=False)
+    text = f'{guess.kind}["{guess.domain}"].{node.field}'
+    return replacement_fix(view, f"look it up in {guess.domain}: {guess.reason}", (start, stop), text, safe=False)
 
 
-def _negated(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:
+def _fix_negation(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
     """``!x == y``, in which ``!`` is for x alone."""
     if not isinstance(node, Call) or node.function not in _OPPOSITE or not isinstance(node.args[0], Call):
         return None
     left, right = node.args
-    if not isinstance(left, Call) or left.function != ast.NOT or read.outer(left) != read.extent(left):
+    if not isinstance(left, Call) or left.function != ast.NOT or expr.outer(left) != expr.extent(left):
         return None
-    sign = _OPPOSITE[node.function]
-    text = f"{read.text(left.args[0])} {sign} {read.text(right)}"
-    return mended(view, f"compare with {sign}", read.extent(node), text, safe=True)
+    operator = _OPPOSITE[node.function]
+    text = f"{expr.text(left.args[0])} {operator} {expr.text(right)}"
+    return replacement_fix(view, f"compare with {operator}", expr.extent(node), text, safe=True)
 
 
-def _function(bundle: Bundle, view: SelectorView, read: Expression, node: Node) -> Fix | None:
+def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
     """``not(x)``, and functions whose names are misspelt: ``startswith``, ``toLowerCase``."""
     if not isinstance(node, Call) or not node.function.isidentifier():
         return None
     if node.function == "not" and node.target is None and len(node.args) == 1:
-        start = read.extent(node)[0]
-        at = next(t for t in read.tokens if t.pos >= start)
-        return mended(view, "write ! for not", (at.pos, at.pos + len(at.text)), "!", safe=True)
+        start = expr.extent(node)[0]
+        not_token = next(t for t in expr.tokens if t.pos >= start)
+        return replacement_fix(view, "write ! for not", (not_token.pos, not_token.pos + len(not_token.text)), "!", safe=True)
     if node.function == "quantity" and node.target is None and len(node.args) == 1:
-        if operand(bundle, read, node.args[0]) == "quantity":
-            return mended(view, "leave out quantity: it is one", read.extent(node), read.text(node.args[0]), safe=True)
+        if operand_kind(bundle, expr, node.args[0]) == "quantity":
+            return replacement_fix(view, "leave out quantity: it is one", expr.extent(node), expr.text(node.args[0]), safe=True)
         return None
     declared = environment(bundle.features, "new").functions
     if node.function in declared:
         return None
-    known = [
-        name for name, one in declared.items() if name.isidentifier() and (one.members if node.target else one.globals)
+    available = [
+        name for name, function in declared.items() if name.isidentifier() and (function.members if node.target else function.globals)
     ]
-    elsewhere = _OTHER_LANGUAGES.get(node.function, "")
-    close = (
-        [elsewhere]
-        if elsewhere in known
-        else [n for n in near(node.function, known, 1) if likeness(node.function, n) >= SLIP]
+    translated = _FOREIGN_NAMES.get(node.function, "")
+    suggestions = (
+        [translated]
+        if translated in available
+        else [n for n in near(node.function, available, 1) if likeness(node.function, n) >= TYPO_LIKENESS]
     )
-    if not close:
+    if not suggestions:
         return None
-    opened = max(n for n, t in enumerate(read.tokens) if t.pos <= node.pos and t.kind == "(")
-    token = read.tokens[opened - 1]
-    return mended(view, f"write {close[0]}", (token.pos, token.pos + len(token.text)), close[0],
-                  safe=node.function.lower() == close[0].lower() or bool(elsewhere))  # fmt: skip
+    parenthesis = max(n for n, t in enumerate(expr.tokens) if t.pos <= node.pos and t.kind == "(")
+    token = expr.tokens[parenthesis - 1]
+    return replacement_fix(view, f"write {suggestions[0]}", (token.pos, token.pos + len(token.text)), suggestions[0],
+                  safe=node.function.lower() == suggestions[0].lower() or bool(translated))  # fmt: skip
 
 
 #: What functions are called elsewhere.
-_OTHER_LANGUAGES: Final = {
+_FOREIGN_NAMES: Final = {
     **dict.fromkeys(("toLowerCase", "toLower", "lower", "lowerCase", "to_lower"), "lowerAscii"),
     **dict.fromkeys(("toUpperCase", "toUpper", "upper", "upperCase", "to_upper"), "upperAscii"),
     **dict.fromkeys(("hasPrefix", "starts_with", "beginsWith"), "startsWith"),

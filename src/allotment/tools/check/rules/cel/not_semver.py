@@ -8,37 +8,37 @@ from allotment.cel.syntax.ast import Call, Const
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.edits import mended
-from allotment.tools.check.selectors.expressions import Expression, in_each
-from allotment.tools.check.selectors.operands import operand, version_text
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.selectors.edits import replacement_fix
+from allotment.tools.check.selectors.expressions import Expression, for_each_selector
+from allotment.tools.check.selectors.operands import operand_kind, normalized_version
 from allotment.tools.views import SelectorView
 
 
-def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
     """Literals in ``semver`` that are no versions."""
-    for node in read.nodes:
+    for node in expr.nodes:
         if not isinstance(node, Call) or node.function != "semver" or node.target is not None or not node.args:
             continue
         literal = node.args[0]
-        if operand(bundle, read, literal) == "version":
-            yield Found(view.document, view.path, "semver takes a text, and this is a version already",
-                        fix=mended(view, "leave out semver", read.extent(node), read.text(literal), safe=True),
-                        part=read.extent(node))  # fmt: skip
+        if operand_kind(bundle, expr, literal) == "version":
+            yield RuleMatch(view.document, view.path, "semver takes a text, and this is a version already",
+                        fix=replacement_fix(view, "leave out semver", expr.extent(node), expr.text(literal), safe=True),
+                        span=expr.extent(node))  # fmt: skip
             continue
         if not isinstance(literal, Const) or literal.kind not in ("string", "double", "int"):
             continue
         # semver(text, true) completes what it is given by itself.
         lenient = len(node.args) > 1
-        extent = read.extent(literal)
-        written = literal.value if isinstance(literal.value, str) else read.source[slice(*extent)]
+        extent = expr.extent(literal)
+        written = literal.value if isinstance(literal.value, str) else expr.source[slice(*extent)]
         if isinstance(literal.value, str) and _is_version(literal.value, lenient):
             continue
-        version = version_text(written)
-        message = f"{read.source[slice(*extent)]} is no semantic version: semver fails for every device"
+        version = normalized_version(written)
+        message = f"{expr.source[slice(*extent)]} is no semantic version: semver fails for every device"
         help_text = "" if version else 'write three numbers: semver("8.0.0")'
-        fix = mended(view, f'write "{version}"', extent, f'"{version}"', safe=True) if version else None
-        yield Found(view.document, view.path, message, help=help_text, fix=fix, part=extent)
+        fix = replacement_fix(view, f'write "{version}"', extent, f'"{version}"', safe=True) if version else None
+        yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=extent)
 
 
 def _is_version(text: str, lenient: bool) -> bool:
@@ -66,7 +66,7 @@ RULE = Rule(
     good=examples.claim(
         "gpu", selector='device.attributes["gpu.nvidia.com"].driverVersion.isGreaterThan(semver("580.0.0"))'
     ),
-    find=in_each(of_selector),
+    find=for_each_selector(of_selector),
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

@@ -9,24 +9,24 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.edits import bare, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, in_each
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.edits import source_text, replacement_fix, receiver
+from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.check.selectors.operands import (
     EQUALITIES,
     METHODS,
     RELATIONS,
-    Amount,
-    amount,
-    amount_of_number,
-    operand,
+    QuantityGuess,
+    guess_quantity,
+    quantity_of_number,
+    operand_kind,
 )
 from allotment.tools.views import SelectorView
 
 
-def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
     """Comparisons of quantities with what is none."""
-    for node in read.nodes:
+    for node in expr.nodes:
         if not isinstance(node, Call):
             continue
         if node.function in METHODS and node.target is not None and len(node.args) == 1:
@@ -34,59 +34,59 @@ def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterato
         elif node.function in RELATIONS:
             sides = node.args
         elif node.function == ast.IN and isinstance(node.args[1], ListExpr):
-            yield from _listed(bundle, view, read, node, node.args[1])
+            yield from _check_list(bundle, view, expr, node, node.args[1])
             continue
         else:
             continue
-        literal = next((one for one in sides if isinstance(one, Const) and one.kind in _KINDS), None)
-        if literal is None or "quantity" not in [operand(bundle, read, one) for one in sides]:
+        literal = next((side for side in sides if isinstance(side, Const) and side.kind in _LITERAL_KINDS), None)
+        if literal is None or "quantity" not in [operand_kind(bundle, expr, side) for side in sides]:
             continue
-        start, stop = read.extent(node)
-        name = next((a.name for a in read.accesses if start <= a.extent[0] and a.extent[1] <= stop), "")
-        meant = _amount(read, literal, name)
+        start, stop = expr.extent(node)
+        name = next((a.name for a in expr.accesses if start <= a.extent[0] and a.extent[1] <= stop), "")
+        guess = _guess(expr, literal, name)
         fix = None
-        if meant is not None:
-            quantity = f'quantity("{meant.text}")'
-            texts = [quantity if one is literal else receiver(read, one) for one in sides]
+        if guess is not None:
+            quantity = f'quantity("{guess.text}")'
+            texts = [quantity if side is literal else receiver(expr, side) for side in sides]
             if node.function in EQUALITIES:
                 text = f" {EQUALITIES[node.function]} ".join(texts)
             elif node.function in METHODS:
                 text = f"{texts[0]}.{node.function}({texts[1]})"
             else:
                 text = by_method(texts[0], RELATIONS[node.function], texts[1])
-            fix = _fix(view, read, meant, read.extent(node), text)
-        written = bare(read, literal)
-        what = "text" if literal.kind == "string" else "a number"
-        message = f"{name or 'this'} is a quantity, and {written} is {what}: CEL does not compare them"
+            fix = _fix(view, expr, guess, expr.extent(node), text)
+        literal_text = source_text(expr, literal)
+        literal_type = "text" if literal.kind == "string" else "a number"
+        message = f"{name or 'this'} is a quantity, and {literal_text} is {literal_type}: CEL does not compare them"
         help_text = "" if fix else 'write the amount as quantity("40Gi")'
-        yield Found(view.document, view.path, message, help=help_text, fix=fix, part=read.extent(node))
+        yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=expr.extent(node))
 
 
-_KINDS = ("string", "int", "uint", "double")
+_LITERAL_KINDS = ("string", "int", "uint", "double")
 
 
-def _listed(bundle: Bundle, view: SelectorView, read: Expression, node: Call, listed: ListExpr) -> Iterator[Found]:
-    if operand(bundle, read, node.args[0]) != "quantity":
+def _check_list(bundle: Bundle, view: SelectorView, expr: Expression, node: Call, list_expr: ListExpr) -> Iterator[RuleMatch]:
+    if operand_kind(bundle, expr, node.args[0]) != "quantity":
         return
-    for one in listed.elements:
-        if isinstance(one, Const) and one.kind in _KINDS:
-            name = next((a.name for a in read.accesses if a.node.id == node.args[0].id), "")
-            meant = _amount(read, one, name)
-            extent = read.extent(one)
-            fix = None if meant is None else _fix(view, read, meant, extent, f'quantity("{meant.text}")')
-            message = f"{name or 'this'} is a quantity, which {bare(read, one)} never is"
-            yield Found(view.document, view.path, message, fix=fix, part=extent)
+    for element in list_expr.elements:
+        if isinstance(element, Const) and element.kind in _LITERAL_KINDS:
+            name = next((a.name for a in expr.accesses if a.node.id == node.args[0].id), "")
+            guess = _guess(expr, element, name)
+            extent = expr.extent(element)
+            fix = None if guess is None else _fix(view, expr, guess, extent, f'quantity("{guess.text}")')
+            message = f"{name or 'this'} is a quantity, which {source_text(expr, element)} never is"
+            yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
 
 
-def _amount(read: Expression, literal: Const, name: str) -> Amount | None:
+def _guess(expr: Expression, literal: Const, name: str) -> QuantityGuess | None:
     if isinstance(literal.value, str):
-        return amount(literal.value)
-    return amount_of_number(bare(read, literal).rstrip("uU"), name)
+        return guess_quantity(literal.value)
+    return quantity_of_number(source_text(expr, literal).rstrip("uU"), name)
 
 
-def _fix(view: SelectorView, read: Expression, meant: Amount, extent: tuple[int, int], text: str) -> Fix:
-    guess = "" if meant.certain else ", taking it for that"
-    return mended(view, f'compare with quantity("{meant.text}"){guess}', extent, text, safe=meant.certain)
+def _fix(view: SelectorView, expr: Expression, meant: QuantityGuess, extent: tuple[int, int], text: str) -> Fix:
+    assumption = "" if meant.is_certain else ", taking it for that"
+    return replacement_fix(view, f'compare with quantity("{meant.text}"){assumption}', extent, text, safe=meant.is_certain)
 
 
 RULE = Rule(
@@ -102,7 +102,7 @@ RULE = Rule(
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),
-    find=in_each(of_selector),
+    find=for_each_selector(of_selector),
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

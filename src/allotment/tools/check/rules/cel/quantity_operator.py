@@ -9,36 +9,36 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, in_each
-from allotment.tools.check.selectors.operands import operand
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.selectors.edits import source_text, compare_by_method, replacement_fix, receiver
+from allotment.tools.check.selectors.expressions import Expression, for_each_selector
+from allotment.tools.check.selectors.operands import operand_kind
 from allotment.tools.views import SelectorView
 
-_SUMS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
+_SUM_METHODS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
 
 
-def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
     """Comparisons and sums of quantities that are written with operators."""
-    for node in read.nodes:
-        if not isinstance(node, Call) or node.function not in (*ORDERINGS, *_SUMS):
+    for node in expr.nodes:
+        if not isinstance(node, Call) or node.function not in (*ORDERINGS, *_SUM_METHODS):
             continue
-        kinds = [operand(bundle, read, one) for one in node.args]
-        extent = read.extent(node)
-        if node.function in _SUMS:
-            sign, method = _SUMS[node.function]
+        kinds = [operand_kind(bundle, expr, arg) for arg in node.args]
+        extent = expr.extent(node)
+        if node.function in _SUM_METHODS:
+            operator, method = _SUM_METHODS[node.function]
             if kinds[0] != "quantity" or kinds[1] not in ("quantity", "number"):
                 continue
-            text = f"{receiver(read, node.args[0])}.{method}({bare(read, node.args[1])})"
-            message = f"quantities have no {sign}: they are added up by methods"
-            fix = mended(view, f"use {method}", read.outer(node), text, safe=True)
-            yield Found(view.document, view.path, message, fix=fix, part=extent)
+            text = f"{receiver(expr, node.args[0])}.{method}({source_text(expr, node.args[1])})"
+            message = f"quantities have no {operator}: they are added up by methods"
+            fix = replacement_fix(view, f"use {method}", expr.outer(node), text, safe=True)
+            yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
-            sign = ORDERINGS[node.function]
-            text = compared_by_method(read, node.args[0], sign, node.args[1])
-            message = f"quantities cannot be compared by {sign}: the API server refuses the expression"
-            fix = mended(view, "compare with compareTo", extent, text, safe=True)
-            yield Found(view.document, view.path, message, fix=fix, part=extent)
+            operator = ORDERINGS[node.function]
+            text = compare_by_method(expr, node.args[0], operator, node.args[1])
+            message = f"quantities cannot be compared by {operator}: the API server refuses the expression"
+            fix = replacement_fix(view, "compare with compareTo", extent, text, safe=True)
+            yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
 
 
 RULE = Rule(
@@ -57,7 +57,7 @@ RULE = Rule(
     good=examples.claim(
         "high-memory", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
     ),
-    find=in_each(of_selector),
+    find=for_each_selector(of_selector),
     fixable="safe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-quantity-library",
 )

@@ -8,40 +8,40 @@ from allotment.cel.checking.estimate import estimate
 from allotment.cel.selector import COST_LIMIT
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
 
 #: Where the estimate has no bound it is some number beyond this.
-_NO_BOUND = 1 << 53
+_UNBOUNDED = 1 << 53
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Selectors whose estimate is over the limit."""
-    for view, read in read_selectors(bundle):
-        if read.selector is None or read.selector.estimated_cost <= COST_LIMIT:
+    for view, expr in parsed_selectors(bundle):
+        if expr.selector is None or expr.selector.estimated_cost <= COST_LIMIT:
             continue
-        total = read.selector.estimated_cost
+        total = expr.selector.estimated_cost
         message = (
-            f"the API server refuses this as too complex: it may cost {_number(total)}, {_number(COST_LIMIT)} allowed"
+            f"the API server refuses this as too complex: it may cost {_format_cost(total)}, {_format_cost(COST_LIMIT)} allowed"
         )
-        part, dearest = _dearest(read)
+        part, part_cost = _most_expensive(expr)
         help_text = "types, joined lists and loops over whole maps cost most: compare the one name that is meant"
-        if part is not None and dearest < total:
-            help_text = f"this part alone may cost {_number(dearest)}; {help_text}"
-        yield Found(view.document, view.path, message, help=help_text, part=part)
+        if part is not None and part_cost < total:
+            help_text = f"this part alone may cost {_format_cost(part_cost)}; {help_text}"
+        yield RuleMatch(view.document, view.path, message, help=help_text, span=part)
 
 
-def _dearest(read: Expression) -> tuple[tuple[int, int] | None, int]:
+def _most_expensive(expr: Expression) -> tuple[tuple[int, int] | None, int]:
     """The operand of the outermost ``&&`` that may cost most, and what."""
-    assert read.selector is not None
-    checked = read.selector.checked
+    assert expr.selector is not None
+    checked = expr.selector.checked
     costs = [(estimate(checked, term.node)[1], (term.start, term.stop)) for term in checked.parsed.conjuncts()]
     cost, extent = max(costs, key=lambda one: one[0])
     return (extent if len(costs) > 1 else None), cost
 
 
-def _number(cost: int) -> str:
-    return "without bound" if cost > _NO_BOUND else f"{cost:,}"
+def _format_cost(cost: int) -> str:
+    return "without bound" if cost > _UNBOUNDED else f"{cost:,}"
 
 
 RULE = Rule(

@@ -13,139 +13,139 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import STANDARD
-from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
 from allotment.tools.check.selectors.device_types import presence
-from allotment.tools.check.selectors.edits import replaced
-from allotment.tools.check.selectors.expressions import Access, Expression, expression, read_selectors
-from allotment.tools.check.selectors.reachability import Lack, lacking, reaching_access, selectors_passed
+from allotment.tools.check.selectors.edits import replace_extent
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_selector, parsed_selectors
+from allotment.tools.check.selectors.reachability import MissingAccess, unguarded_accesses, categories_reaching, preceding_selectors
 from allotment.tools.views import SelectorView
 
 #: A line that becomes longer is broken.
-_LONGEST: Final = 100
+_MAX_LINE_LENGTH: Final = 100
 _AND: Final = " && "
 
 
-def on_lines(view: SelectorView, extent: Extent, text: str) -> str:
+def break_line(view: SelectorView, extent: Extent, text: str) -> str:
     """``text``, which takes the place of a part of an expression, with a line break at its last ``&&`` if needed."""
     document = view.document
-    before, joined, behind = text.rpartition(_AND)
-    if not joined:
+    head, operator, tail = text.rpartition(_AND)
+    if not operator:
         return text
     lines = document.origin.source.removeprefix("\ufeff").split("\n")
     opening = document.extent(view.path)[0]
     start, end = document.extent(view.path, part=extent)
     if max(start.line, end.line) > len(lines) or lines[opening.line - 1][opening.column - 1 : opening.column] != "|":
         return text
-    rest = len(lines[end.line - 1].rstrip()) - (end.column - 1)
-    if start.column - 1 + len(text) + rest <= _LONGEST:
+    remaining = len(lines[end.line - 1].rstrip()) - (end.column - 1)
+    if start.column - 1 + len(text) + remaining <= _MAX_LINE_LENGTH:
         return text
     line = view.expression[view.expression.rfind("\n", 0, extent[0]) + 1 :]
-    margin = "\n" + line[: len(line) - len(line.lstrip(" "))]
+    indentation = "\n" + line[: len(line) - len(line.lstrip(" "))]
     if "\n&&" in view.expression.replace(" ", ""):  # each line begins with what joins it to the one above
-        return f"{before}{margin}{_AND.lstrip()}{behind}"
-    return f"{before}{_AND.rstrip()}{margin}{behind}"
+        return f"{head}{indentation}{_AND.lstrip()}{tail}"
+    return f"{head}{_AND.rstrip()}{indentation}{tail}"
 
 
-def reads(read: Expression, node: Node, wanted: Callable[[Access], bool], becomes: bool | None) -> bool:
+def must_read(expr: Expression, node: Node, is_relevant: Callable[[DeviceAccess], bool], result: bool | None) -> bool:
     """Whether a node comes to ``becomes`` (None: to anything) only by reading a name that is ``wanted``."""
-    names = {a.steps[1].node.id for a in read.accesses if a.name and not a.tolerant and wanted(a)}
-    return _reads(node, names, becomes)
+    names = {a.steps[1].node.id for a in expr.accesses if a.name and not a.is_optional and is_relevant(a)}
+    return _must_read(node, names, result)
 
 
-def _reads(node: Node, names: Container[int], becomes: bool | None) -> bool:
+def _must_read(node: Node, names: Container[int], result: bool | None) -> bool:
     if node.id in names:
         return True
     if isinstance(node, Comprehension):
-        return _reads(node.iter_range, names, None)
+        return _must_read(node.iter_range, names, None)
     if not isinstance(node, Call):
-        return any(_reads(one, names, None) for one in ast.children(node))
+        return any(_must_read(child, names, None) for child in ast.children(node))
     match node.function:
-        case ast.AND | ast.OR if becomes is None:
-            return _reads(node, names, True) and _reads(node, names, False)
+        case ast.AND | ast.OR if result is None:
+            return _must_read(node, names, True) and _must_read(node, names, False)
         case ast.AND | ast.OR:
-            found = [_reads(one, names, becomes) for one in node.args]
+            operand_results = [_must_read(child, names, result) for child in node.args]
             # One operand is enough for the value that decides; the other needs them all.
-            return all(found) if becomes is (node.function == ast.OR) else any(found)
+            return all(operand_results) if result is (node.function == ast.OR) else any(operand_results)
         case ast.NOT:
-            return _reads(node.args[0], names, None if becomes is None else not becomes)
+            return _must_read(node.args[0], names, None if result is None else not result)
         case ast.CONDITIONAL:
-            condition, *ways = node.args
+            condition, *branches = node.args
             return all(
-                _reads(condition, names, value) or _reads(way, names, becomes)
-                for value, way in zip((True, False), ways, strict=True)
+                _must_read(condition, names, value) or _must_read(branch, names, result)
+                for value, branch in zip((True, False), branches, strict=True)
             )
         case "orValue" | "or" if node.target is not None:
-            return _reads(node.target, names, None)
-    return any(_reads(one, names, None) for one in ast.children(node))
+            return _must_read(node.target, names, None)
+    return any(_must_read(child, names, None) for child in ast.children(node))
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The accesses that are an error for a device which gets to them."""
-    for view, read in read_selectors(bundle):
-        told: set[tuple[str, str, str]] = set()
-        for lack in lacking(bundle, view):
+    for view, expr in parsed_selectors(bundle):
+        reported: set[tuple[str, str, str]] = set()
+        for lack in unguarded_accesses(bundle, view):
             access = lack.access
-            foreign = any(not sort.driver for sort in lack.sorts)
+            is_foreign = any(not sort.driver for sort in lack.categories)
             # The driver of a device decides for all names of a domain at once.
-            key = (access.kind, access.domain, "" if foreign else access.name)
-            if key in told or not _some_has(bundle, view, access):
+            key = (access.kind, access.domain, "" if is_foreign else access.name)
+            if key in reported or not _is_on_some_device(bundle, view, access):
                 continue
-            told.add(key)
-            proof = _proof(bundle, view)
-            level: Level | None = "error" if proof else None
-            message = f"{_who(lack)}: one such device ends the scheduling of the pod"
-            fix = _guard(view, read, access, foreign)
-            yield Found(view.document, view.path, message, help=proof, fix=fix, level=level, part=access.extent)
+            reported.add(key)
+            example = _example_device(bundle, view)
+            level: Level | None = "error" if example else None
+            message = f"{_subject(lack)}: one such device ends the scheduling of the pod"
+            fix = _guard(view, expr, access, is_foreign)
+            yield RuleMatch(view.document, view.path, message, help=example, fix=fix, level=level, span=access.extent)
 
 
-def _who(lack: Lack) -> str:
+def _subject(lack: MissingAccess) -> str:
     access = lack.access
-    sort = next((one for one in lack.sorts if not one.driver), lack.sorts[0])
-    name = access.name if sort.driver in ("", access.domain) else f"{access.domain}/{access.name}"
-    what = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
-    if not sort.driver:
-        return f"a device of another driver gets here and has no {what}"
-    if lack.sometimes:
-        return f"not every {str(sort).removeprefix('a ')} has {what}"
-    return f"{sort} gets here and has no {what}"
+    category = next((candidate for candidate in lack.categories if not candidate.driver), lack.categories[0])
+    name = access.name if category.driver in ("", access.domain) else f"{access.domain}/{access.name}"
+    noun = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
+    if not category.driver:
+        return f"a device of another driver gets here and has no {noun}"
+    if lack.is_sometimes:
+        return f"not every {str(category).removeprefix('a ')} has {noun}"
+    return f"{category} gets here and has no {noun}"
 
 
-def _some_has(bundle: Bundle, view: SelectorView, access: Access) -> bool:
+def _is_on_some_device(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> bool:
     """Whether some device that gets there may have the name; if none has, that is the mistake."""
-    return any(presence(access, sort) != "never" for sort in reaching_access(bundle, view, access) or ())
+    return any(presence(access, category) != "never" for category in categories_reaching(bundle, view, access) or ())
 
 
 # --- against slices ----------------------------------------------------------------------------------------------
 
 
-def _proof(bundle: Bundle, view: SelectorView) -> str:
+def _example_device(bundle: Bundle, view: SelectorView) -> str:
     """A device of the given cluster for which the expression is an error, in a sentence; empty for none."""
-    read = expression(bundle, view)
-    passed = selectors_passed(bundle, view)
-    if bundle.slices is None or read.selector is None or passed is None:
+    expr = parse_selector(bundle, view)
+    preceding = preceding_selectors(bundle, view)
+    if bundle.slices is None or expr.selector is None or preceding is None:
         return ""
-    earlier = [one.selector for one in passed if one.selector is not None]
-    if len(earlier) < len(passed):
+    earlier = [resource_slice.selector for resource_slice in preceding if resource_slice.selector is not None]
+    if len(earlier) < len(preceding):
         return ""
-    for one in bundle.slices:
-        for device in one.spec.devices or ():
-            seen = DeviceInput(one.spec.driver, device)
-            if _passes(earlier, seen) and _fails(read.selector, seen):
-                return f"device {one.spec.driver}/{one.spec.pool.name}/{device.name} of the cluster is one"
+    for resource_slice in bundle.slices:
+        for device in resource_slice.spec.devices or ():
+            cel_input = DeviceInput(resource_slice.spec.driver, device)
+            if _all_match(earlier, cel_input) and _is_missing_key_error(expr.selector, cel_input):
+                return f"device {resource_slice.spec.driver}/{resource_slice.spec.pool.name}/{device.name} of the cluster is one"
     return ""
 
 
-def _passes(earlier: list[Selector], seen: DeviceInput) -> bool:
+def _all_match(earlier: list[Selector], cel_input: DeviceInput) -> bool:
     try:
-        return all(selector.matches(seen) for selector in earlier)
+        return all(selector.matches(cel_input) for selector in earlier)
     except EvaluationError:
         return False
 
 
-def _fails(selector: Selector, seen: DeviceInput) -> bool:
+def _is_missing_key_error(selector: Selector, cel_input: DeviceInput) -> bool:
     try:
-        selector.matches(seen)
+        selector.matches(cel_input)
     except EvaluationError as error:
         return str(error).startswith("no such key")
     return False
@@ -154,57 +154,57 @@ def _fails(selector: Selector, seen: DeviceInput) -> bool:
 # --- the guard -----------------------------------------------------------------------------------------------------
 
 
-def _guard(view: SelectorView, read: Expression, access: Access, foreign: bool) -> Fix | None:
+def _guard(view: SelectorView, expr: Expression, access: DeviceAccess, is_foreign: bool) -> Fix | None:
     """A condition in front that keeps out who has no such name."""
-    operand = _operand(read, access)
-    if operand is None or read.located is None:
+    operand = _operand(expr, access)
+    if operand is None or expr.located is None:
         return None
-    root = read.located.parsed.expr
-    is_driver = access.domain != STANDARD and reads(read, root, lambda one: one.domain == access.domain, True)
-    if foreign and view.where == "class" and not read.drivers and is_driver:
+    root = expr.located.parsed.expr
+    is_driver = access.domain != STANDARD_DOMAIN and must_read(expr, root, lambda one: one.domain == access.domain, True)
+    if is_foreign and view.where == "class" and not expr.compared_drivers and is_driver:
         test = f'device.driver == "{access.domain}" && '
-        start, stop = read.outer(root)
-        is_bare = (
-            isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL) and read.extent(root)[0] == start
+        start, stop = expr.outer(root)
+        needs_parentheses = (
+            isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL) and expr.extent(root)[0] == start
         )
-        return _before(view, "ask for the driver first", test, start, stop if is_bare else None)
-    domain = read.source[access.extent[0] : access.steps[0].extent[1]]
-    start = read.extent(operand)[0]
-    return _before(view, f"read {access.name} only where it is", f'"{access.name}" in {domain} && ', start)
+        return _prepend(view, "ask for the driver first", test, start, stop if needs_parentheses else None)
+    domain = expr.source[access.extent[0] : access.steps[0].extent[1]]
+    start = expr.extent(operand)[0]
+    return _prepend(view, f"read {access.name} only where it is", f'"{access.name}" in {domain} && ', start)
 
 
-def _before(view: SelectorView, words: str, test: str, start: int, stop: int | None = None) -> Fix:
+def _prepend(view: SelectorView, description: str, condition: str, start: int, stop: int | None = None) -> Fix:
     """A condition in front of what stands at ``start``; up to ``stop`` it gets parentheses. What it is for stays."""
-    text = on_lines(view, (start, start), test if stop is None else f"{test}(")
-    edits = [replaced(view, (start, start), text)]
+    text = break_line(view, (start, start), condition if stop is None else f"{condition}(")
+    edits = [replace_extent(view, (start, start), text)]
     if stop is not None:
-        edits.append(replaced(view, (stop, stop), ")"))
-    return Fix(words, tuple((view.document, edit) for edit in edits), safe=True)
+        edits.append(replace_extent(view, (stop, stop), ")"))
+    return Fix(description, tuple((view.document, edit) for edit in edits), safe=True)
 
 
-def _operand(read: Expression, access: Access) -> Node | None:
+def _operand(expr: Expression, access: DeviceAccess) -> Node | None:
     """The smallest condition around an access that another can be put before: an operand of logic, or the whole.
 
     A negation counts as one where it cannot be true without the name: a device without it is then not selected,
     whatever is said of it.
     """
 
-    def same(other: Access) -> bool:
+    def reads_same_name(other: DeviceAccess) -> bool:
         return (other.kind, other.domain, other.name) == (access.kind, access.domain, access.name)
 
-    node: Node | None = None if read.located is None else read.located.parsed.expr
+    node: Node | None = None if expr.located is None else expr.located.parsed.expr
     while isinstance(node, Call) and node.function in (ast.AND, ast.OR, ast.CONDITIONAL, ast.NOT):
-        if node.function == ast.NOT and reads(read, node, same, True):
+        if node.function == ast.NOT and must_read(expr, node, reads_same_name, True):
             return node
-        inside = next((one for one in node.args if _holds(read, one, access)), None)
+        inside = next((arg for arg in node.args if _contains(expr, arg, access)), None)
         if inside is None:
             return None
         node = inside
     return node
 
 
-def _holds(read: Expression, node: Node, access: Access) -> bool:
-    start, stop = read.outer(node)
+def _contains(expr: Expression, node: Node, access: DeviceAccess) -> bool:
+    start, stop = expr.outer(node)
     return start <= access.extent[0] < access.extent[1] <= stop
 
 

@@ -9,91 +9,91 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.edits import bare, compared_by_method, mended, receiver
-from allotment.tools.check.selectors.expressions import Expression, in_each
-from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand, version_text
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.edits import source_text, compare_by_method, replacement_fix, receiver
+from allotment.tools.check.selectors.expressions import Expression, for_each_selector
+from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand_kind, normalized_version
 from allotment.tools.views import SelectorView
 
 
-def of_selector(bundle: Bundle, view: SelectorView, read: Expression) -> Iterator[Found]:
+def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
     """Comparisons of versions that are none."""
-    for node in read.nodes:
+    for node in expr.nodes:
         if not isinstance(node, Call):
             continue
         if node.function in RELATIONS:
-            yield from _relation(bundle, view, read, node)
+            yield from _check_relation(bundle, view, expr, node)
         elif node.function == ast.IN and isinstance(node.args[1], ListExpr):
-            if operand(bundle, read, node.args[0]) == "version":
-                yield from _wrapped(view, read, node, [e for e in node.args[1].elements if isinstance(e, Const)])
+            if operand_kind(bundle, expr, node.args[0]) == "version":
+                yield from _check_literals(view, expr, node, [e for e in node.args[1].elements if isinstance(e, Const)])
         elif node.function in METHODS and node.target is not None and len(node.args) == 1:
-            if operand(bundle, read, node.target) == "version" and isinstance(node.args[0], Const):
-                yield from _wrapped(view, read, node, [node.args[0]])
+            if operand_kind(bundle, expr, node.target) == "version" and isinstance(node.args[0], Const):
+                yield from _check_literals(view, expr, node, [node.args[0]])
 
 
-def _relation(bundle: Bundle, view: SelectorView, read: Expression, node: Call) -> Iterator[Found]:
+def _check_relation(bundle: Bundle, view: SelectorView, expr: Expression, node: Call) -> Iterator[RuleMatch]:
     left, right = node.args
-    kinds = [operand(bundle, read, one) for one in node.args]
-    sign = RELATIONS[node.function]
+    kinds = [operand_kind(bundle, expr, arg) for arg in node.args]
+    operator = RELATIONS[node.function]
     if "version" not in kinds:
         return
-    literal = next((one for one in node.args if isinstance(one, Const)), None)
+    literal = next((arg for arg in node.args if isinstance(arg, Const)), None)
     if literal is None:
         if node.function in ORDERINGS and set(kinds) <= {"version", "value"}:
-            message = f"versions cannot be compared by {sign}: the expression is an error"
-            text = compared_by_method(read, left, sign, right)
-            ordered = mended(view, "compare with compareTo", read.extent(node), text, safe=True)
-            yield Found(view.document, view.path, message, fix=ordered, part=read.extent(node))
+            message = f"versions cannot be compared by {operator}: the expression is an error"
+            text = compare_by_method(expr, left, operator, right)
+            ordered = replacement_fix(view, "compare with compareTo", expr.extent(node), text, safe=True)
+            yield RuleMatch(view.document, view.path, message, fix=ordered, span=expr.extent(node))
         return
     if not {"text", "number"} & set(kinds):
         return
-    version = _semver(read, literal)
+    version = _semver(expr, literal)
     fix: Fix | None = None
     if version:
-        texts = [version if one is literal else bare(read, one) for one in node.args]
+        texts = [version if arg is literal else source_text(expr, arg) for arg in node.args]
         if node.function in EQUALITIES:
-            text = f"{texts[0]} {sign} {texts[1]}"
+            text = f"{texts[0]} {operator} {texts[1]}"
         else:
-            first = texts[0] if left is literal else receiver(read, left)
-            text = by_method(first, sign, texts[1])
+            receiver_text = texts[0] if left is literal else receiver(expr, left)
+            text = by_method(receiver_text, operator, texts[1])
         # Who says that it is 8 may mean any version from 8.0 up to 9.
-        written = str(literal.value) if isinstance(literal.value, str) else bare(read, literal)
-        exact = node.function in ORDERINGS or "." in written
-        fix = mended(view, f"compare with {version}", read.extent(node), text, safe=exact)
-    yield Found(view.document, view.path, _said(bundle, read, node, literal), help=_help(version), fix=fix,
-                part=read.extent(node))  # fmt: skip
+        written = str(literal.value) if isinstance(literal.value, str) else source_text(expr, literal)
+        is_exact = node.function in ORDERINGS or "." in written
+        fix = replacement_fix(view, f"compare with {version}", expr.extent(node), text, safe=is_exact)
+    yield RuleMatch(view.document, view.path, _message(bundle, expr, node, literal), help=_help(version), fix=fix,
+                span=expr.extent(node))  # fmt: skip
 
 
-def _wrapped(view: SelectorView, read: Expression, node: Call, literals: list[Const]) -> Iterator[Found]:
+def _check_literals(view: SelectorView, expr: Expression, node: Call, literals: list[Const]) -> Iterator[RuleMatch]:
     """Literals that stand where versions belong; one edit mends them all."""
-    if not literals or any(one.kind not in ("string", "int", "double") for one in literals):
+    if not literals or any(literal.kind not in ("string", "int", "double") for literal in literals):
         return
-    start, stop = read.extent(literals[0])[0], read.extent(literals[-1])[1]
-    text, at = "", start
-    for one in literals:
-        version = _semver(read, one)
+    start, stop = expr.extent(literals[0])[0], expr.extent(literals[-1])[1]
+    text, position = "", start
+    for literal in literals:
+        version = _semver(expr, literal)
         if not version:
             text = ""
             break
-        extent = read.extent(one)
-        text += read.source[at : extent[0]] + version
-        at = extent[1]
-    fix: Fix | None = mended(view, "compare with versions", (start, stop), text, safe=True) if text else None
-    name = next((a.name for a in read.accesses if read.extent(node)[0] <= a.extent[0] < start), "this")
-    message = f"{name} is a version, and {read.source[start:stop]} none: write it as semver"
-    yield Found(view.document, view.path, message, help=_help(text), fix=fix, part=read.extent(node))
+        extent = expr.extent(literal)
+        text += expr.source[position : extent[0]] + version
+        position = extent[1]
+    fix: Fix | None = replacement_fix(view, "compare with versions", (start, stop), text, safe=True) if text else None
+    name = next((a.name for a in expr.accesses if expr.extent(node)[0] <= a.extent[0] < start), "this")
+    message = f"{name} is a version, and {expr.source[start:stop]} none: write it as semver"
+    yield RuleMatch(view.document, view.path, message, help=_help(text), fix=fix, span=expr.extent(node))
 
 
-def _said(bundle: Bundle, read: Expression, node: Call, literal: Node) -> str:
-    value = next(one for one in node.args if one is not literal)
-    what = "text" if operand(bundle, read, literal) == "text" else "a number"
-    name = next((a.name for a in read.accesses if a.node.id == value.id), "this")
-    return f"{name} is a version: compared with {what} it is an error for every device that has it"
+def _message(bundle: Bundle, expr: Expression, node: Call, literal: Node) -> str:
+    value = next(arg for arg in node.args if arg is not literal)
+    literal_type = "text" if operand_kind(bundle, expr, literal) == "text" else "a number"
+    name = next((a.name for a in expr.accesses if a.node.id == value.id), "this")
+    return f"{name} is a version: compared with {literal_type} it is an error for every device that has it"
 
 
-def _semver(read: Expression, literal: Const) -> str:
-    written = literal.value if isinstance(literal.value, str) else bare(read, literal)
-    version = version_text(written)
+def _semver(expr: Expression, literal: Const) -> str:
+    written = literal.value if isinstance(literal.value, str) else source_text(expr, literal)
+    version = normalized_version(written)
     return f'semver("{version}")' if version else ""
 
 
@@ -117,7 +117,7 @@ RULE = Rule(
     good=examples.claim(
         "ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'
     ),
-    find=in_each(of_selector),
+    find=for_each_selector(of_selector),
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-semver-library",
 )

@@ -26,7 +26,7 @@ from allotment.tools.check.rules.meaning import (
     too_many_pods,
 )
 
-MEANING: Final[tuple[Rule, ...]] = (
+MEANING_RULES: Final[tuple[Rule, ...]] = (
     all_devices.RULE,
     capacity_equality.RULE,
     constraint_nobody_publishes.RULE,

@@ -9,14 +9,14 @@ from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.model.loading import Document
 from allotment.model.validation.admin_access import LABEL, granted
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, mapping
 
 #: What the label was called while the feature was alpha.
 LEGACY = "resource.k8s.io/admin-access"
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for claim in bundle.claims:
         for request in claim.requests:
             if not request.admin_access:
@@ -28,27 +28,27 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             path = (*request.body, "adminAccess")
             if namespace is None:
                 message = f"admin access is refused unless namespace {name} has label {LABEL}: true"
-                yield Found(claim.document, path, message, help=_by_hand(name), level="note")
+                yield RuleMatch(claim.document, path, message, help=_kubectl_command(name), level="note")
                 continue
-            has = namespace.metadata.labels
-            why = f"it has {LEGACY}, which counts no more" if LEGACY in has else _written(has.get(LABEL))
-            message = f"namespace {name} does not allow admin access ({why}): the API server refuses the {claim.kind}"
-            yield Found(claim.document, path, message, help=_help(bundle, name), fix=_fix(bundle, name))
+            labels = namespace.metadata.labels
+            reason = f"it has {LEGACY}, which counts no more" if LEGACY in labels else _label_problem(labels.get(LABEL))
+            message = f"namespace {name} does not allow admin access ({reason}): the API server refuses the {claim.kind}"
+            yield RuleMatch(claim.document, path, message, help=_help(bundle, name), fix=_fix(bundle, name))
 
 
-def _written(value: str | None) -> str:
+def _label_problem(value: str | None) -> str:
     return f"it lacks label {LABEL}" if value is None else f'label {LABEL} is "{value}", not "true"'
 
 
 def _help(bundle: Bundle, name: str) -> str:
-    return "" if _document(bundle, name) else _by_hand(name)
+    return "" if _namespace_document(bundle, name) else _kubectl_command(name)
 
 
-def _by_hand(name: str) -> str:
+def _kubectl_command(name: str) -> str:
     return f"an administrator can: kubectl label namespace {name} {LABEL}=true"
 
 
-def _document(bundle: Bundle, name: str) -> Document | None:
+def _namespace_document(bundle: Bundle, name: str) -> Document | None:
     return next(
         (d for d, m in bundle.manifests.items() if isinstance(m.value, Namespace) and m.value.metadata.name == name),
         None,
@@ -56,7 +56,7 @@ def _document(bundle: Bundle, name: str) -> Document | None:
 
 
 def _fix(bundle: Bundle, name: str) -> Fix | None:
-    document = _document(bundle, name)
+    document = _namespace_document(bundle, name)
     if document is None:
         return None
     labels = at(document.tree, ("metadata", "labels"))

@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Remove
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import ClaimView, RequestView, at
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
 #: Words in the name of a request or claim whose author knows that All takes the whole node.
-_WHOLE = frozenset(("all", "every", "each", "any", "whole", "entire", "full", "node", "host", "machine", "exclusive"))
+_ALL_WORDS = frozenset(("all", "every", "each", "any", "whole", "entire", "full", "node", "host", "machine", "exclusive"))
 #: Words that speak of one device, whatever else the name says.
-_ONE = frozenset(("single", "one", "1", "a"))
+_SINGLE_WORDS = frozenset(("single", "one", "1", "a"))
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for claim in bundle.claims:
         for request in claim.requests:
             path = (*request.body, "allocationMode")
             if request.mode != "All" or request.admin_access or at(claim.document.tree, path) is None:
                 continue
-            if _is_meant(claim, request):
+            if _is_intended(claim, request):
                 continue
             name = request.name or "without a name"
-            yield Found(
+            yield RuleMatch(
                 claim.document,
                 path,
                 f"request {name} takes every matching device of a node, and none while one of them is in use",
@@ -36,13 +36,13 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             )
 
 
-def _is_meant(claim: ClaimView, request: RequestView) -> bool:
+def _is_intended(claim: ClaimView, request: RequestView) -> bool:
     """Whether the names speak of several devices: ``all-gpus``, ``whole-node``, ``gpus``. The request's goes first."""
     for name in (request.name, claim.key.name):
         words = {word.lower() for word in _WORD.findall(name)}
-        if words & _ONE:
+        if words & _SINGLE_WORDS:
             return False
-        if words & _WHOLE or any(word.endswith("s") and len(word) > 3 for word in words):
+        if words & _ALL_WORDS or any(word.endswith("s") and len(word) > 3 for word in words):
             return True
     return False
 
@@ -59,7 +59,7 @@ RULE = Rule(
         "that own their node. Who copies it for a single GPU holds eight, and the next pod waits. The rule is silent "
         "where the name of the request or claim says that all are meant, and for admin access, which shares devices."
     ),
-    bad=examples.template("inference", more="allocationMode: All"),
+    bad=examples.template("inference", request_extra="allocationMode: All"),
     good=examples.template("inference"),
     find=_find,
     fixable="unsafe",

@@ -11,59 +11,59 @@ from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.edits import replaced
-from allotment.tools.check.selectors.expressions import expression
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.edits import replace_extent
+from allotment.tools.check.selectors.expressions import parse_selector
 from allotment.tools.views import SelectorView
 
 #: Smaller amounts are counts (of engines, shares, partitions), which are as exact as they look.
-_LEAST = Quantity.parse("1Mi")
+_MIN_AMOUNT = Quantity.parse("1Mi")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for selector in bundle.selectors:
         if "==" in selector.expression:
-            yield from _equalities(bundle, selector)
+            yield from _check_selector(bundle, selector)
 
 
-def _equalities(bundle: Bundle, selector: SelectorView) -> Iterator[Found]:
-    read = expression(bundle, selector)
-    for one in read.compared:
-        node, document = one.node, selector.document
-        if one.operator != "==" or one.access.kind != "capacity" or not isinstance(node, Call):
+def _check_selector(bundle: Bundle, selector: SelectorView) -> Iterator[RuleMatch]:
+    expr = parse_selector(bundle, selector)
+    for comparison in expr.comparisons:
+        node, document = comparison.node, selector.document
+        if comparison.operator != "==" or comparison.access.kind != "capacity" or not isinstance(node, Call):
             continue
         # Who writes x.compareTo(y) == 0 knows what it means.
         if node.target is not None or any(isinstance(arg, Call) and arg.function == "compareTo" for arg in node.args):
             continue
-        amount = one.literals[0]
-        if not isinstance(amount.value, Quantity) or amount.value < _LEAST:
+        amount = comparison.literals[0]
+        if not isinstance(amount.value, Quantity) or amount.value < _MIN_AMOUNT:
             continue
-        value, literal = (read.source[slice(*extent)] for extent in (one.access.extent, amount.extent))
-        some = amount.value in _published()
-        whose = "only some devices publish" if some else "no known device publishes"
-        yield Found(
+        value, literal = (expr.source[slice(*extent)] for extent in (comparison.access.extent, amount.extent))
+        is_published = amount.value in _known_memory_amounts()
+        publishers = "only some devices publish" if is_published else "no known device publishes"
+        yield RuleMatch(
             document,
             selector.path,
-            f"== on {one.access.name} is equality, not at least: {whose} exactly {amount.value}",
+            f"== on {comparison.access.name} is equality, not at least: {publishers} exactly {amount.value}",
             help="drivers publish what the hardware reports, which is seldom the number on the box",
             fix=Fix(
                 f"ask for at least {amount.value}",
-                ((document, replaced(selector, one.extent, by_method(value, ">=", literal))),),
+                ((document, replace_extent(selector, comparison.extent, by_method(value, ">=", literal))),),
                 safe=False,
             ),
-            level="note" if some else None,
-            part=one.extent,
+            level="note" if is_published else None,
+            span=comparison.extent,
         )
 
 
 @cache
-def _published() -> frozenset[Quantity]:
+def _known_memory_amounts() -> frozenset[Quantity]:
     """The amounts of memory that known hardware reports, whole or cut."""
     mib: set[int] = set()
-    for one in accelerators().values():
-        mib.add(one.memory_mib)
-        mib.update(profile.memory_mib for profile in (one.mig.profiles if one.mig else ()))
-        mib.update(partition.memory_mib for partition in one.partitions)
+    for accelerator in accelerators().values():
+        mib.add(accelerator.memory_mib)
+        mib.update(profile.memory_mib for profile in (accelerator.mig.profiles if accelerator.mig else ()))
+        mib.update(partition.memory_mib for partition in accelerator.partitions)
     return frozenset(Quantity.parse(str(amount * MIB)) for amount in mib)
 
 

@@ -8,12 +8,12 @@ from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.sharing import is_exclusive, sounds_exclusive
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.claims.sharing import is_exclusive, has_exclusive_name
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for pod in bundle.pods:
         entries = {entry.name for entry in pod.entries}
         used = {use.name for container in pod.containers for use in container.uses}
@@ -23,11 +23,11 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             for _, use in items(mapping(container.get("resources")).get("claims"))
         }
         # A container that names an entry by a wrong name is refused by the API server, and told of there.
-        if not pod.containers or used - entries or any(_is_misshapen(pod, container) for container in pod.containers):
+        if not pod.containers or used - entries or any(_has_invalid_claims(pod, container) for container in pod.containers):
             continue
         for entry in pod.entries:
             if entry.name and entry.name not in used and _is_for_containers(bundle, pod, entry):
-                yield Found(
+                yield RuleMatch(
                     pod.document,
                     (*entry.path, "name"),
                     f"no container uses claim {entry.name}: its devices are allocated and nobody gets them",
@@ -36,17 +36,17 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 )
 
 
-def _is_misshapen(pod: PodView, container: ContainerView) -> bool:
+def _has_invalid_claims(pod: PodView, container: ContainerView) -> bool:
     """Whether a container names its claims in a form that the API server does not take, and is told of there."""
     claims = at(pod.document.tree, (*container.path, "resources", "claims"))
-    return claims is not None and (not isinstance(claims, list) or any(not isinstance(one, dict) for one in claims))
+    return claims is not None and (not isinstance(claims, list) or any(not isinstance(item, dict) for item in claims))
 
 
 def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:
     """Whether the devices are of use to a container only; drivers of networks put theirs into the pod as a whole."""
     view = bundle.claims_by_key.get((entry.kind, ObjectKey(pod.key.namespace, entry.refers_to)))
     if view is None:
-        return sounds_exclusive(entry.name) or sounds_exclusive(entry.refers_to)
+        return has_exclusive_name(entry.name) or has_exclusive_name(entry.refers_to)
     return any(is_exclusive(request) for request in view.requests)
 
 
@@ -81,11 +81,11 @@ RULE = Rule(
         "does not, starts without them, and nothing says so. Devices that are no "
         "accelerators are left alone: a network interface, for one, is put into the pod as a whole."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod("server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 1Gi"),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod(
             "server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 1Gi\nclaims:\n- name: gpu"

@@ -9,50 +9,50 @@ from allotment.model.core import Node
 from allotment.model.resource import DeviceClass
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.cluster_devices import devices_of
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.hardware.cluster_devices import cluster_devices
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.views import at
 
 #: Reasons that are no mistake in a name or expression; of those other rules tell.
-_OWN = ("class-matches-nothing", "not-enough-capacity")
+_REPORTED_REASONS = ("class-matches-nothing", "not-enough-capacity")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    devices = devices_of(bundle)
-    if devices is None or bundle.world is None:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    devices = cluster_devices(bundle)
+    if devices is None or bundle.cluster is None:
         return
-    asked = {request.class_name for claim in bundle.claims for request in claim.requests}
-    asked |= {str(name) for pod in bundle.pods for container in pod.containers for name in container.limits}
+    requested = {request.class_name for claim in bundle.claims for request in claim.requests}
+    requested |= {str(name) for pod in bundle.pods for container in pod.containers for name in container.limits}
     for document, manifest in bundle.manifests.items():
         value = manifest.value
-        if not isinstance(value, DeviceClass) or asked & {value.metadata.name, value.spec.extended_resource_name}:
+        if not isinstance(value, DeviceClass) or requested & {value.metadata.name, value.spec.extended_resource_name}:
             continue  # of one that is asked for, the proof tells (P501)
-        found = devices.of_class(value)
-        if found or not found.devices or any(node.error for node in found.nodes):
+        selected = devices.selected_by_class(value)
+        if selected or not selected.devices or any(node.error for node in selected.nodes):
             continue
-        told = _why(bundle, value).headline
-        if told.code not in _OWN:
+        headline = _diagnosis(bundle, value).headline
+        if headline.code not in _REPORTED_REASONS:
             continue
         path = ("spec", "selectors") if at(document.tree, ("spec", "selectors")) else ()
-        yield Found(
+        yield RuleMatch(
             document,
             path,
-            f"class {value.metadata.name} selects none of the cluster's {found.devices} devices: {told.summary}"
-            if found.devices > 1
-            else f"class {value.metadata.name} does not select the cluster's only device: {told.summary}",
-            help=f"nearest miss: {told.nearest}" if told.nearest is not None else "",
-            key=bool(path),
+            f"class {value.metadata.name} selects none of the cluster's {selected.devices} devices: {headline.summary}"
+            if selected.devices > 1
+            else f"class {value.metadata.name} does not select the cluster's only device: {headline.summary}",
+            help=f"nearest miss: {headline.nearest}" if headline.nearest is not None else "",
+            at_key=bool(path),
         )
 
 
-def _why(bundle: Bundle, device_class: DeviceClass) -> Diagnosis:
+def _diagnosis(bundle: Bundle, device_class: DeviceClass) -> Diagnosis:
     """What a claim for one device of the class is refused for."""
-    assert bundle.world is not None
-    probe = user_of_class(device_class)
-    state = (*bundle.world.of(Node), *(bundle.slices or ()))
-    (answer,) = explain([*state, device_class, probe], bundle.features, tries=0).answers
+    assert bundle.cluster is not None
+    claim = user_of_class(device_class)
+    state = (*bundle.cluster.of(Node), *(bundle.slices or ()))
+    (answer,) = explain([*state, device_class, claim], bundle.features, tries=0).answers
     assert answer.reasons is not None  # a class that selects nothing gives nothing
     return answer.reasons
 

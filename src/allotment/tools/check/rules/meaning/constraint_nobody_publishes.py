@@ -8,103 +8,103 @@ from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.editing.edits import SetValue
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.requested_devices import Kinds, kinds_of
-from allotment.tools.check.hardware.cluster_devices import Devices, devices_of
-from allotment.tools.check.names.known_names import STANDARD
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.claims.requested_devices import RequestedTypes, requested_types
+from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.sentences import either
 from allotment.tools.views import ClaimView, ConstraintView, RequestView
 from allotment.vocabulary import Attribute
 
 #: Attributes that no two devices of these types have in common; without types, no two of any.
-_OWN: dict[str, frozenset[str]] = {"uuid": frozenset(), "pciBusID": frozenset(("gpu", "amdgpu", "vfio"))}
+_UNIQUE_ATTRIBUTES: dict[str, frozenset[str]] = {"uuid": frozenset(), "pciBusID": frozenset(("gpu", "amdgpu", "vfio"))}
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    devices = devices_of(bundle)
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    devices = cluster_devices(bundle)
     for claim in bundle.claims:
         for constraint in claim.constraints:
-            requests = _bound(claim, constraint)
-            kinds = [kinds for request in requests if (kinds := kinds_of(bundle, request)) is not None]
+            requests = _constrained_requests(claim, constraint)
+            types = [types for request in requests if (types := requested_types(bundle, request)) is not None]
             if "/" not in constraint.attribute:
-                yield _without_domain(claim, constraint, kinds)
+                yield _without_domain(claim, constraint, types)
                 continue
-            if any(_is_renamed(one, constraint.attribute) for one in kinds):
+            if any(_is_renamed(requested_, constraint.attribute) for requested_ in types):
                 continue  # V303
-            found = None
+            match = None
             if devices is not None:
-                found = _against(devices, claim, constraint, requests)
-            if found is None and len(kinds) == len(requests):
-                found = _by_words(claim, constraint, requests, kinds)
-            if found is not None:
-                yield found
+                match = _check_slices(devices, claim, constraint, requests)
+            if match is None and len(types) == len(requests):
+                match = _check_vocabulary(claim, constraint, requests, types)
+            if match is not None:
+                yield match
 
 
-def _bound(claim: ClaimView, constraint: ConstraintView) -> list[RequestView]:
+def _constrained_requests(claim: ClaimView, constraint: ConstraintView) -> list[RequestView]:
     """The requests that a constraint is for; ``main`` stands for all of its alternatives."""
     names = constraint.requests
     return [r for r in claim.requests if not names or r.name in names or r.name.partition("/")[0] in names]
 
 
-def _is_renamed(kinds: Kinds, attribute: str) -> bool:
+def _is_renamed(types: RequestedTypes, attribute: str) -> bool:
     domain, _, name = attribute.partition("/")
-    own = domain == kinds.words.domain
+    is_own_domain = domain == types.vocabulary.domain
     return any(
-        one.kind == "attribute" and (one.name == attribute or (own and one.name == name)) for one in kinds.words.renamed
+        renaming.kind == "attribute" and (renaming.name == attribute or (is_own_domain and renaming.name == name)) for renaming in types.vocabulary.renamed
     )
 
 
-def _without_domain(claim: ClaimView, constraint: ConstraintView, kinds: list[Kinds]) -> Found:
+def _without_domain(claim: ClaimView, constraint: ConstraintView, types: list[RequestedTypes]) -> RuleMatch:
     path = (*constraint.path, constraint.field)
     name = constraint.attribute
-    full = {f"{one.words.domain}/{name}" for one in kinds if one.words.attribute(one.words.domain, name)}
-    full |= {f"{STANDARD}/{name}" for one in kinds if one.words.attribute(STANDARD, name)}
+    candidates = {f"{requested_.vocabulary.domain}/{name}" for requested_ in types if requested_.vocabulary.attribute(requested_.vocabulary.domain, name)}
+    candidates |= {f"{STANDARD_DOMAIN}/{name}" for requested_ in types if requested_.vocabulary.attribute(STANDARD_DOMAIN, name)}
     fix = None
-    if len(full) == 1:
-        meant = full.pop()
-        fix = Fix(f"write {meant}", ((claim.document, SetValue(path, meant)),), safe=True)
+    if len(candidates) == 1:
+        full_name = candidates.pop()
+        fix = Fix(f"write {full_name}", ((claim.document, SetValue(path, full_name)),), safe=True)
     message = f"{constraint.field} {name} has no domain: the API server wants DOMAIN/NAME, also for the driver's own"
-    return Found(claim.document, path, message, fix=fix)
+    return RuleMatch(claim.document, path, message, fix=fix)
 
 
-def _against(
-    devices: Devices, claim: ClaimView, constraint: ConstraintView, requests: list[RequestView]
-) -> Found | None:
+def _check_slices(
+    devices: ClusterDevices, claim: ClaimView, constraint: ConstraintView, requests: list[RequestView]
+) -> RuleMatch | None:
     """What the given slices publish of it, for each request that has devices at all."""
     for request in requests:
-        left = devices.of_request(request)
-        if not left or any(find_attribute(devices.by_id[one], one.driver, constraint.attribute) for one in left):
+        selected = devices.selected_by_request(request)
+        if not selected or any(find_attribute(devices.by_id[device_id], device_id.driver, constraint.attribute) for device_id in selected):
             continue
-        drivers = either(sorted({one.driver for one in left}))
+        drivers = either(sorted({device_id.driver for device_id in selected}))
         names = {
-            name if "/" in name else f"{one.driver}/{name}" for one in left for name in devices.by_id[one].attributes
+            name if "/" in name else f"{device_id.driver}/{name}" for device_id in selected for name in devices.by_id[device_id].attributes
         }
-        return Found(
+        return RuleMatch(
             claim.document,
             (*constraint.path, constraint.field),
-            f"none of the {len(left)} devices of {drivers} for request {request.name} has attribute "
+            f"none of the {len(selected)} devices of {drivers} for request {request.name} has attribute "
             f"{constraint.attribute}: a constraint takes no device without it",
             help=did_you_mean(constraint.attribute, names).strip(),
         )
     return None
 
 
-def _by_words(
-    claim: ClaimView, constraint: ConstraintView, requests: list[RequestView], kinds: list[Kinds]
-) -> Found | None:
+def _check_vocabulary(
+    claim: ClaimView, constraint: ConstraintView, requests: list[RequestView], types: list[RequestedTypes]
+) -> RuleMatch | None:
     """What drivers are known to publish of it."""
     document, path = claim.document, (*constraint.path, constraint.field)
     domain, _, name = constraint.attribute.partition("/")
-    terms: list[tuple[Kinds, Attribute | None]] = [(one, one.words.attribute(domain, name)) for one in kinds]
-    for request, (one, term) in zip(requests, terms, strict=True):
-        having = one.types & set(term.on) if term is not None else set[str]()
-        if not having:
-            if domain not in (STANDARD, one.words.domain):
+    terms: list[tuple[RequestedTypes, Attribute | None]] = [(requested_, requested_.vocabulary.attribute(domain, name)) for requested_ in types]
+    for request, (requested_, term) in zip(requests, terms, strict=True):
+        publishing = requested_.types & set(term.on) if term is not None else set[str]()
+        if not publishing:
+            if domain not in (STANDARD_DOMAIN, requested_.vocabulary.domain):
                 continue  # an administrator may have had it added
-            what = f"{one.words.driver} does not publish {constraint.attribute}"
-            what += f" on devices of type {either(sorted(one.types))}" if term is not None and any(one.types) else ""
-            names = [t.name for t in one.words.attributes if one.types & set(t.on)]
-            return Found(
+            what = f"{requested_.vocabulary.driver} does not publish {constraint.attribute}"
+            what += f" on devices of type {either(sorted(requested_.types))}" if term is not None and any(requested_.types) else ""
+            names = [t.name for t in requested_.vocabulary.attributes if requested_.types & set(t.on)]
+            return RuleMatch(
                 document,
                 path,
                 f"{what}, as far as known, and a constraint takes no device without it: request {request.name} never "
@@ -113,20 +113,20 @@ def _by_words(
                 level="warning",
             )
     if constraint.field == "matchAttribute" and sum(request.count for request in requests) > 1:
-        own = _OWN.get(name)
-        if own is not None and all(not own or one.types <= own for one in kinds):
+        unique_on = _UNIQUE_ATTRIBUTES.get(name)
+        if unique_on is not None and all(not unique_on or requested_.types <= unique_on for requested_ in types):
             message = f"no two devices have the same {constraint.attribute}: the constraint can never hold"
-            return Found(document, path, message, level="warning")
-    unsure = [one for one, term in terms if term is not None and not _always(one, term)]
+            return RuleMatch(document, path, message, level="warning")
+    unsure = [requested_ for requested_, term in terms if term is not None and not _is_always_published(requested_, term)]
     if unsure:
-        message = f"{unsure[0].words.driver} publishes {constraint.attribute} only on some machines or in some modes"
-        return Found(document, path, message, help="devices without it are never taken", level="note")
+        message = f"{unsure[0].vocabulary.driver} publishes {constraint.attribute} only on some machines or in some modes"
+        return RuleMatch(document, path, message, help="devices without it are never taken", level="note")
     return None
 
 
-def _always(kinds: Kinds, term: Attribute) -> bool:
+def _is_always_published(types: RequestedTypes, term: Attribute) -> bool:
     """Whether a device that the driver may have for the request has the attribute for sure."""
-    return any(term.on.get(kind) == "always" for kind in kinds.types)
+    return any(term.on.get(device_type) == "always" for device_type in types.types)
 
 
 _EXAMPLE = """\

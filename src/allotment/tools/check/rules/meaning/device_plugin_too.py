@@ -7,46 +7,46 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, targets_of
-from allotment.tools.check.claims.requested_devices import kinds_of
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.claims.references import ClaimReference, references_of_pod
+from allotment.tools.check.claims.requested_devices import requested_types
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import PodView
 
 #: The resources of vendors' device plugins for GPUs.
-_PLUGINS = (
+_PLUGIN_RESOURCES = (
     ("nvidia", re.compile(r"nvidia\.com/(gpu|mig-.+|gpu\.shared)")),
     ("amd", re.compile(r"amd\.com/gpu")),
     ("intel", re.compile(r"gpu\.intel\.com/.+|habana\.ai/gaudi")),
 )
 #: Devices that are claimed beside GPUs, and not instead of them.
-_BESIDE = ("compute-domain.nvidia.com",)
+_OTHER_DRIVERS = ("compute-domain.nvidia.com",)
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for pod in bundle.pods:
-        claimed: dict[str, Target] = {}
-        for target in targets_of(bundle, pod):
-            if target.view is not None:
-                claimed.update(dict.fromkeys(_vendors(bundle, target), target))
-        for path, resource, container in _asked(pod) if claimed else ():
-            vendor = next((vendor for vendor, names in _PLUGINS if names.fullmatch(resource)), "")
+        claimed: dict[str, ClaimReference] = {}
+        for reference in references_of_pod(bundle, pod):
+            if reference.view is not None:
+                claimed.update(dict.fromkeys(_vendors(bundle, reference), reference))
+        for path, resource, container in _extended_resources(pod) if claimed else ():
+            vendor = next((vendor for vendor, names in _PLUGIN_RESOURCES if names.fullmatch(resource)), "")
             if vendor in claimed:
-                yield Found(
+                yield RuleMatch(
                     pod.document,
                     path,
-                    f"container {container} asks for {resource}, and the pod has {claimed[vendor].what} for GPUs of "
+                    f"container {container} asks for {resource}, and the pod has {claimed[vendor].description} for GPUs of "
                     "the same vendor: it gets both, or waits for ever where only one of them is served",
                     help="leave the limit out, and name the claim in resources.claims",
-                    key=True,
+                    at_key=True,
                 )
 
 
-def _vendors(bundle: Bundle, target: Target) -> set[str]:
-    known = [kinds_of(bundle, request) for request in (target.view.requests if target.view else ())]
-    return {one.words.vendor for one in known if one is not None and one.words.driver not in _BESIDE}
+def _vendors(bundle: Bundle, reference: ClaimReference) -> set[str]:
+    types = [requested_types(bundle, request) for request in (reference.view.requests if reference.view else ())]
+    return {requested_.vocabulary.vendor for requested_ in types if requested_ is not None and requested_.vocabulary.driver not in _OTHER_DRIVERS}
 
 
-def _asked(pod: PodView) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def _extended_resources(pod: PodView) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     for container in pod.containers:
         for field, amounts in (("limits", container.limits), ("requests", container.requests)):
             for resource, amount in amounts.items():
@@ -68,7 +68,7 @@ RULE = Rule(
         "no node can serve such a pod. It is what is left when a manifest is migrated by half. Where a class stands "
         "for the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod(
             "server",
@@ -76,7 +76,7 @@ RULE = Rule(
             resources="limits:\n  nvidia.com/gpu: 1\n  memory: 8Gi\nclaims:\n- name: gpu",
         ),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod(
             "server", "resourceClaimTemplateName: single-gpu", resources="limits:\n  memory: 8Gi\nclaims:\n- name: gpu"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import InsertItem, Remove
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, items
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for claim in bundle.claims:
         where = (*claim.devices, "constraints")
         for number, constraint in items(at(claim.document.tree, where)):
@@ -27,13 +27,13 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                     (claim.document, InsertItem(where, number + 1, second)),
                 )
                 fix = Fix("make two constraints of it", edits, safe=False)
-            yield Found(
+            yield RuleMatch(
                 claim.document,
                 (*where, number, "distinctAttribute"),
                 "beside matchAttribute, distinctAttribute is ignored without a word",
                 help="devices cannot be equal and different in one attribute" if match == distinct else "",
                 fix=fix,
-                key=True,
+                at_key=True,
             )
 
 
@@ -54,8 +54,8 @@ RULE = Rule(
         "allocator then looks at matchAttribute alone: devices may be equal in what distinctAttribute names. Two "
         "constraints do what is meant (KEP-5075)."
     ),
-    bad=examples.template("two-gpus", request="gpus", more="count: 2", beside=_CONSTRAINTS.format("  ")),
-    good=examples.template("two-gpus", request="gpus", more="count: 2", beside=_CONSTRAINTS.format("- ")),
+    bad=examples.template("two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("  ")),
+    good=examples.template("two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("- ")),
     find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/5075",

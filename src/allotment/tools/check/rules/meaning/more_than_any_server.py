@@ -10,18 +10,18 @@ from allotment.fleet.profiles import accelerators, servers
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import targets_of
-from allotment.tools.check.claims.requested_devices import class_selectors, comparisons, kinds_of
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.claims.references import references_of_pod
+from allotment.tools.check.claims.requested_devices import class_selectors, required_comparisons, requested_types
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import ClaimView, RequestView
 
 #: What one claim can be given at all (AllocationResultsMaxSize); more than that the allocator refuses to look for.
 _CLAIM_MAX = 32
 #: Machines that are larger than those whose profile we have: DGX-2 with 16 V100, eight MI250X with two GPUs each.
-_KNOWN_LARGER = {"nvidia": 16, "amd": 16}
+_LARGER_MACHINES = {"nvidia": 16, "amd": 16}
 
 
-class _Kind(NamedTuple):
+class _DeviceKind(NamedTuple):
     """Devices of which a machine has a certain number at most, in words."""
 
     vendor: str
@@ -29,103 +29,103 @@ class _Kind(NamedTuple):
     most: int
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    told: set[Document] = set()
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    reported: set[Document] = set()
     for claim in bundle.claims:
-        if (found := _beyond_claims(claim)) is not None:
-            told.add(claim.document)
-            yield found
+        if (match := _over_claim_limit(claim)) is not None:
+            reported.add(claim.document)
+            yield match
             continue
         for kind, requests in _by_kind(bundle, claim).items():
-            asked = sum(request.count for request in requests)
-            if asked <= kind.most:
+            requested = sum(request.count for request in requests)
+            if requested <= kind.most:
                 continue
-            told.add(claim.document)
+            reported.add(claim.document)
             last = requests[-1]
             whose = f"request {last.name} asks" if len(requests) == 1 else "its requests ask"
-            yield Found(
+            yield RuleMatch(
                 claim.document,
                 (*last.body, "count") if last.count > 1 else last.path,
-                f"{whose} for {asked} {kind.words}: no known machine has more than {kind.most}, and all devices of a "
+                f"{whose} for {requested} {kind.words}: no known machine has more than {kind.most}, and all devices of a "
                 "claim come from one node",
                 help="ask for fewer, and run more pods",
             )
     for pod in bundle.pods:
-        named = (t.view for t in targets_of(bundle, pod) if t.view is not None)
-        claims = [view for view in named if view.document not in told]
-        sums: dict[_Kind, int] = {}
+        named = (t.view for t in references_of_pod(bundle, pod) if t.view is not None)
+        claims = [view for view in named if view.document not in reported]
+        sums: dict[_DeviceKind, int] = {}
         for view in claims if len(claims) > 1 else ():
             for kind, requests in _by_kind(bundle, view).items():
                 sums[kind] = sums.get(kind, 0) + sum(request.count for request in requests)
-        for kind, asked in sums.items():
-            if asked > kind.most:
-                yield Found(
+        for kind, requested in sums.items():
+            if requested > kind.most:
+                yield RuleMatch(
                     pod.document,
                     (*pod.spec, "resourceClaims"),
-                    f"the claims ask for {asked} {kind.words}: no known machine has more than {kind.most}, and a pod "
+                    f"the claims ask for {requested} {kind.words}: no known machine has more than {kind.most}, and a pod "
                     "runs on one node",
                     help="ask for fewer, and run more pods",
-                    key=True,
+                    at_key=True,
                 )
 
 
-def _beyond_claims(claim: ClaimView) -> Found | None:
+def _over_claim_limit(claim: ClaimView) -> RuleMatch | None:
     """More devices than any claim can be given."""
-    counted = [r for r in claim.requests if r.mode == "ExactCount" and "/" not in r.name]
-    asked = sum(request.count for request in counted)
-    if asked <= _CLAIM_MAX:
+    exact = [r for r in claim.requests if r.mode == "ExactCount" and "/" not in r.name]
+    requested = sum(request.count for request in exact)
+    if requested <= _CLAIM_MAX:
         return None
-    most = max(counted, key=lambda request: request.count)
-    return Found(
+    largest = max(exact, key=lambda request: request.count)
+    return RuleMatch(
         claim.document,
-        (*most.body, "count") if most.count > 1 else most.path,
-        f"{asked} devices are asked for in one claim, which can be given {_CLAIM_MAX}",
+        (*largest.body, "count") if largest.count > 1 else largest.path,
+        f"{requested} devices are asked for in one claim, which can be given {_CLAIM_MAX}",
         help="split the claim",
         level="error",
     )
 
 
-def _by_kind(bundle: Bundle, claim: ClaimView) -> dict[_Kind, list[RequestView]]:
+def _by_kind(bundle: Bundle, claim: ClaimView) -> dict[_DeviceKind, list[RequestView]]:
     """The requests of a claim that must be given devices of their own, by what they ask for."""
-    found: dict[_Kind, list[RequestView]] = {}
+    requests_by_kind: dict[_DeviceKind, list[RequestView]] = {}
     for request in claim.requests:
         # Alternatives are tried one after the other, and shares of one device may serve many requests.
         if request.mode == "ExactCount" and "/" not in request.name and not request.capacity:
             kind = _kind(bundle, request)
             if kind is not None:
-                found.setdefault(kind, []).append(request)
-    return found
+                requests_by_kind.setdefault(kind, []).append(request)
+    return requests_by_kind
 
 
-def _kind(bundle: Bundle, request: RequestView) -> _Kind | None:
-    known = kinds_of(bundle, request)
-    if known is None or known.words.driver not in ("gpu.nvidia.com", "gpu.amd.com"):
+def _kind(bundle: Bundle, request: RequestView) -> _DeviceKind | None:
+    types = requested_types(bundle, request)
+    if types is None or types.vocabulary.driver not in ("gpu.nvidia.com", "gpu.amd.com"):
         return None
-    vendor, domain = known.words.vendor, known.words.domain
-    whole = _most_gpus(vendor)
-    if known.types <= {"gpu", "amdgpu"}:
-        return _Kind(vendor, "whole GPUs", whole)
-    if known.types == {"mig"}:
+    vendor, domain = types.vocabulary.vendor, types.vocabulary.domain
+    max_gpus = _max_gpus(vendor)
+    if types.types <= {"gpu", "amdgpu"}:
+        return _DeviceKind(vendor, "whole GPUs", max_gpus)
+    if types.types == {"mig"}:
         selectors = (*class_selectors(bundle, request.class_name), *request.selectors)
-        told = comparisons(bundle, selectors, "attributes", domain, "profile")
-        profiles = {literal.value for one in told if one.operator == "==" for literal in one.literals}
-        if len(profiles) == 1 and (instances := _instances(str(*profiles))):
-            return _Kind(vendor, f"MIG devices {str(*profiles)}", whole * instances)
+        comparisons = required_comparisons(bundle, selectors, "attributes", domain, "profile")
+        profiles = {literal.value for comparison in comparisons if comparison.operator == "==" for literal in comparison.literals}
+        if len(profiles) == 1 and (instances := _max_instances(str(*profiles))):
+            return _DeviceKind(vendor, f"MIG devices {str(*profiles)}", max_gpus * instances)
     return None
 
 
 @cache
-def _most_gpus(vendor: str) -> int:
-    mine = {one.id for one in accelerators().values() if one.vendor == vendor}
-    counts: Iterable[int] = (len(server.gpus) for server in servers().values() if server.accelerator in mine)
-    return max(_KNOWN_LARGER.get(vendor, 0), *counts)
+def _max_gpus(vendor: str) -> int:
+    accelerator_ids = {accelerator.id for accelerator in accelerators().values() if accelerator.vendor == vendor}
+    counts: Iterable[int] = (len(server.gpus) for server in servers().values() if server.accelerator in accelerator_ids)
+    return max(_LARGER_MACHINES.get(vendor, 0), *counts)
 
 
 @cache
-def _instances(profile: str) -> int:
+def _max_instances(profile: str) -> int:
     """How many MIG devices of a profile one GPU can have; 0 for a profile that no known GPU has."""
-    migs = (one.mig for one in accelerators().values() if one.mig is not None)
-    return max((p.max_instances for mig in migs for p in mig.profiles if p.name == profile), default=0)
+    layouts = (accelerator.mig for accelerator in accelerators().values() if accelerator.mig is not None)
+    return max((p.max_instances for layout in layouts for p in layout.profiles if p.name == profile), default=0)
 
 
 RULE = Rule(
@@ -140,8 +140,8 @@ RULE = Rule(
         "its pod waits for ever; more than 32 devices no claim can be given at all. Work that needs more "
         "takes several pods, each with its own claim."
     ),
-    bad=examples.template("training", request="gpus", more="count: 32"),
-    good=examples.template("training", request="gpus", more="count: 8"),
+    bad=examples.template("training", request="gpus", request_extra="count: 32"),
+    good=examples.template("training", request="gpus", request_extra="count: 8"),
     find=_find,
     see="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
 )

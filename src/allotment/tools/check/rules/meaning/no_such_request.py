@@ -10,30 +10,30 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import RequestNames, names_of, request_names, targets, targets_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.claims.references import RequestNames, names_in_claim, request_names, claim_references, references_of_pod
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.explain import lacking
 from allotment.tools.views import ClaimView, PodView, at, items
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for claim in bundle.claims:
-        yield from _in_claim(claim)
+        yield from _check_claim(claim)
     for pod in bundle.pods:
-        yield from _of_alternatives(bundle, pod)
-    for target in targets(bundle):
-        names = request_names(target)
+        yield from _check_alternatives(bundle, pod)
+    for reference in claim_references(bundle):
+        names = request_names(reference)
         if names is None:
             continue
-        for container in target.pod.containers:
+        for container in reference.pod.containers:
             for use in container.uses:
-                if use.name == target.entry.name and use.request not in ("", *names) and "/" not in use.request:
-                    document, path = target.pod.document, (*use.path, "request")
-                    told = lacking(container.name, use.request, target.what, names)
-                    yield Found(document, path, told, fix=_meant(document, path, use.request, names))
+                if use.name == reference.entry.name and use.request not in ("", *names) and "/" not in use.request:
+                    document, path = reference.pod.document, (*use.path, "request")
+                    message = lacking(container.name, use.request, reference.description, names)
+                    yield RuleMatch(document, path, message, fix=_suggest(document, path, use.request, names))
 
 
-def _of_alternatives(bundle: Bundle, pod: PodView) -> Iterator[Found]:
+def _check_alternatives(bundle: Bundle, pod: PodView) -> Iterator[RuleMatch]:
     """Containers that name an alternative of a request."""
     for container in pod.containers:
         for use in container.uses:
@@ -41,43 +41,43 @@ def _of_alternatives(bundle: Bundle, pod: PodView) -> Iterator[Found]:
             if slash:
                 path = (*use.path, "request")
                 message = f"a container can only name a whole request: {main}, not its alternative {alternative}"
-                own = (target for target in targets_of(bundle, pod) if target.entry.name == use.name)
-                known = any(main in (request_names(target) or ()) for target in own)
-                fix = _renamed(pod.document, path, main) if known else None
-                yield Found(pod.document, path, f"{message}; the API server refuses it", fix=fix)
+                references = (reference for reference in references_of_pod(bundle, pod) if reference.entry.name == use.name)
+                is_known = any(main in (request_names(reference) or ()) for reference in references)
+                fix = _rename(pod.document, path, main) if is_known else None
+                yield RuleMatch(pod.document, path, f"{message}; the API server refuses it", fix=fix)
 
 
-def _in_claim(claim: ClaimView) -> Iterator[Found]:
+def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
     """Names in constraints and config, where an alternative may be named, too."""
-    mains = names_of(claim)
-    if mains is None:
+    names = names_in_claim(claim)
+    if names is None:
         return
-    known = [*mains, *(f"{main}/{alternative}" for main in mains for alternative in mains[main])]
+    known = [*names, *(f"{main}/{alternative}" for main in names for alternative in names[main])]
     for field in ("constraints", "config"):
         for number, item in items(at(claim.document.tree, (*claim.devices, field))):
-            listed = item.get("requests")
-            for index, name in enumerate(listed if isinstance(listed, list) else ()):
+            requests = item.get("requests")
+            for index, name in enumerate(requests if isinstance(requests, list) else ()):
                 if not isinstance(name, str) or name in known:
                     continue
                 path = (*claim.devices, field, number, "requests", index)
-                what = "a constraint" if field == "constraints" else "configuration"
-                yield Found(
+                noun = "a constraint" if field == "constraints" else "configuration"
+                yield RuleMatch(
                     claim.document,
                     path,
-                    f"{what} is for request {name}, which the claim does not have (it has {', '.join(mains)}); "
+                    f"{noun} is for request {name}, which the claim does not have (it has {', '.join(names)}); "
                     "the API server refuses it",
-                    fix=_meant(claim.document, path, name, dict.fromkeys(known, ())),
+                    fix=_suggest(claim.document, path, name, dict.fromkeys(known, ())),
                 )
 
 
-def _meant(document: Document, path: Path, name: str, known: RequestNames) -> Fix | None:
+def _suggest(document: Document, path: Path, name: str, known: RequestNames) -> Fix | None:
     """The one request that can be meant: the only one that is near, or the only one."""
-    close = near(name, known)
-    meant = close or tuple(known)
-    return _renamed(document, path, meant[0]) if len(meant) == 1 else None
+    similar = near(name, known)
+    candidates = similar or tuple(known)
+    return _rename(document, path, candidates[0]) if len(candidates) == 1 else None
 
 
-def _renamed(document: Document, path: Path, name: str) -> Fix:
+def _rename(document: Document, path: Path, name: str) -> Fix:
     return Fix(f"name request {name}", ((document, SetValue(path, name)),), safe=False)
 
 
@@ -93,11 +93,11 @@ RULE = Rule(
         "is allocated, and the kubelet, which looks for that request's devices, finds none and starts the container "
         "without any. There is neither an event nor an error (KEP-4381)."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.claim("shared-gpu", request="mps-gpu"),
         examples.pod("server", "resourceClaimName: shared-gpu", resources="claims:\n- name: gpu\n  request: ts-gpu"),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.claim("shared-gpu", request="mps-gpu"),
         examples.pod("server", "resourceClaimName: shared-gpu", resources="claims:\n- name: gpu\n  request: mps-gpu"),
     ),

@@ -9,38 +9,38 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValu
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, targets
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.claims.references import ClaimReference, claim_references
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import PodView, mapping
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    everything = list(targets(bundle))
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    references = list(claim_references(bundle))
     for pod in bundle.pods:
-        own = [target for target in everything if target.pod is pod]
-        if not pod.node_name or not own or all(_allocated(target) for target in own):
+        pod_references = [reference for reference in references if reference.pod is pod]
+        if not pod.node_name or not pod_references or all(_is_allocated(reference) for reference in pod_references):
             continue
         # A claim that another pod names may have been allocated for that one.
-        maybe = all(_allocated(target) or _has_others(target, everything) for target in own)
-        yield Found(
+        is_uncertain = all(_is_allocated(reference) or _is_used_elsewhere(reference, references) for reference in pod_references)
+        yield RuleMatch(
             pod.document,
             (*pod.spec, "nodeName"),
             "nodeName goes past the scheduler, which alone allocates claims: the pod never starts"
-            + (" unless its claims are allocated before" if maybe else ""),
+            + (" unless its claims are allocated before" if is_uncertain else ""),
             help="let the scheduler choose that node: nodeSelector",
             fix=_fix(pod),
-            level="warning" if maybe else None,
+            level="warning" if is_uncertain else None,
         )
 
 
-def _allocated(target: Target) -> bool:
-    return isinstance(target.stored, ResourceClaim) and target.stored.status.allocation is not None
+def _is_allocated(reference: ClaimReference) -> bool:
+    return isinstance(reference.stored, ResourceClaim) and reference.stored.status.allocation is not None
 
 
-def _has_others(target: Target, everything: list[Target]) -> bool:
-    return target.entry.kind == "ResourceClaim" and any(
-        other.key == target.key and other.entry.kind == target.entry.kind and not other.pod.node_name
-        for other in everything
+def _is_used_elsewhere(reference: ClaimReference, references: list[ClaimReference]) -> bool:
+    return reference.entry.kind == "ResourceClaim" and any(
+        other.key == reference.key and other.entry.kind == reference.entry.kind and not other.pod.node_name
+        for other in references
     )
 
 
@@ -70,14 +70,14 @@ RULE = Rule(
         'ResourceClaim …"). Only a claim that was allocated before, for another pod, can be used so. A nodeSelector '
         "for the label kubernetes.io/hostname picks the node and leaves the rest to the scheduler."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.template("single-gpu"),
-        examples.pod("server", "resourceClaimTemplateName: single-gpu", more="nodeName: gpu-1"),
+        examples.pod("server", "resourceClaimTemplateName: single-gpu", spec_extra="nodeName: gpu-1"),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod(
-            "server", "resourceClaimTemplateName: single-gpu", more="nodeSelector:\n  kubernetes.io/hostname: gpu-1"
+            "server", "resourceClaimTemplateName: single-gpu", spec_extra="nodeSelector:\n  kubernetes.io/hostname: gpu-1"
         ),
     ),
     find=_find,

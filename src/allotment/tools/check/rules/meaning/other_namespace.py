@@ -8,54 +8,54 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, has_namespace, promised_templates, targets
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.rules.meaning.claim_not_given import elsewhere
+from allotment.tools.check.claims.references import ClaimReference, has_namespace, compute_domain_templates, claim_references
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rules.meaning.claim_not_given import other_namespaces
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    everything = list(targets(bundle))
-    promised = promised_templates(bundle)
-    for target in everything:
-        if target.known or target.key in promised:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    references = list(claim_references(bundle))
+    controller_templates = compute_domain_templates(bundle)
+    for reference in references:
+        if reference.exists or reference.key in controller_templates:
             continue
-        others = elsewhere(bundle, target)
-        if not others:
+        namespaces = other_namespaces(bundle, reference)
+        if not namespaces:
             continue
-        view = bundle.claims_by_key.get((target.entry.kind, ObjectKey(others[0], target.entry.refers_to)))
+        view = bundle.claims_by_key.get((reference.entry.kind, ObjectKey(namespaces[0], reference.entry.refers_to)))
         # What says no namespace goes where kubectl is told to put it.
-        sure = has_namespace(target.pod) and (view is None or has_namespace(view))
-        yield Found(
-            target.pod.document,
-            target.entry.name_path,
-            f"{target.what} is in namespace {others[0]}, the pod in {target.key.namespace}: a pod can only use those "
+        is_certain = has_namespace(reference.pod) and (view is None or has_namespace(view))
+        yield RuleMatch(
+            reference.pod.document,
+            reference.entry.name_path,
+            f"{reference.description} is in namespace {namespaces[0]}, the pod in {reference.key.namespace}: a pod can only use those "
             "of its own namespace",
-            help="" if sure else "an object without metadata.namespace goes where kubectl -n says, or to default",
-            fix=_fix(bundle, target, others, everything),
-            level=None if sure else "warning",
+            help="" if is_certain else "an object without metadata.namespace goes where kubectl -n says, or to default",
+            fix=_fix(bundle, reference, namespaces, references),
+            level=None if is_certain else "warning",
         )
 
 
-def _fix(bundle: Bundle, target: Target, others: list[str], everything: list[Target]) -> Fix | None:
+def _fix(bundle: Bundle, reference: ClaimReference, namespaces: list[str], references: list[ClaimReference]) -> Fix | None:
     """Bring both together: a pod that says no namespace goes to its claim, otherwise the claim goes to the pod.
 
     It is left where it is if others use it there, or if pods of several namespaces want it.
     """
-    if len(others) > 1:
+    if len(namespaces) > 1:
         return None
-    kind, name, namespace = target.entry.kind, target.entry.refers_to, target.key.namespace
-    view = bundle.claims_by_key.get((kind, ObjectKey(others[0], name)))
+    kind, name, namespace = reference.entry.kind, reference.entry.refers_to, reference.key.namespace
+    view = bundle.claims_by_key.get((kind, ObjectKey(namespaces[0], name)))
     if view is None:
         return None
-    if has_namespace(view) and not has_namespace(target.pod):
-        own = [t for t in everything if t.pod.document is target.pod.document]
-        if any(t.known for t in own) or any(others != elsewhere(bundle, t) for t in own):
+    if has_namespace(view) and not has_namespace(reference.pod):
+        pod_references = [other for other in references if other.pod.document is reference.pod.document]
+        if any(other.exists for other in pod_references) or any(namespaces != other_namespaces(bundle, other) for other in pod_references):
             return None
-        text = f"put the {target.pod.kind} into namespace {others[0]}"
-        edit = SetValue(("metadata", "namespace"), others[0], after="name")
-        return Fix(text, ((target.pod.document, edit),), safe=False)
-    alike = [t for t in everything if t.entry.kind == kind and t.entry.refers_to == name]
-    if any(t.key.namespace != namespace for t in alike):
+        text = f"put the {reference.pod.kind} into namespace {namespaces[0]}"
+        edit = SetValue(("metadata", "namespace"), namespaces[0], after="name")
+        return Fix(text, ((reference.pod.document, edit),), safe=False)
+    same_object = [other for other in references if other.entry.kind == kind and other.entry.refers_to == name]
+    if any(other.key.namespace != namespace for other in same_object):
         return None
     text = f"put the {kind} into namespace {namespace}"
     edit = SetValue(("metadata", "namespace"), namespace, after="name")
@@ -73,11 +73,11 @@ RULE = Rule(
         "template elsewhere no claim is ever made, so the pod stays Pending, and kubectl describe shows neither a "
         "condition nor an event of the scheduler."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.template("mig-1g-5gb", namespace="demo-1", class_name="mig.nvidia.com", request="slice"),
         examples.pod("classifier", "resourceClaimTemplateName: mig-1g-5gb", namespace="demo", claim="slice"),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.template("mig-1g-5gb", namespace="demo", class_name="mig.nvidia.com", request="slice"),
         examples.pod("classifier", "resourceClaimTemplateName: mig-1g-5gb", namespace="demo", claim="slice"),
     ),

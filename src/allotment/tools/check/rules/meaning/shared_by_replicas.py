@@ -6,37 +6,37 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, named, targets
-from allotment.tools.check.claims.sharing import is_exclusive, shares
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
+from allotment.tools.check.claims.sharing import is_exclusive, allows_sharing
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import ClaimView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    for target in targets(bundle):
-        pod, claim = target.pod, target.view
-        if target.entry.kind != "ResourceClaim" or claim is None:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    for reference in claim_references(bundle):
+        pod, claim = reference.pod, reference.view
+        if reference.entry.kind != "ResourceClaim" or claim is None:
             continue
-        everywhere = pod.kind == "DaemonSet"
-        if (pod.replicas < 2 and not everywhere) or shares(bundle, claim) or _says_so(target, claim):
+        is_daemon_set = pod.kind == "DaemonSet"
+        if (pod.replicas < 2 and not is_daemon_set) or allows_sharing(bundle, claim) or _name_mentions_sharing(reference, claim):
             continue
         if not any(is_exclusive(request) for request in claim.requests):
             continue
-        if everywhere:
-            message = f"{named(pod)} has a pod on every node, but claim {claim.key.name} is allocated on one"
+        if is_daemon_set:
+            message = f"{qualified_name(pod)} has a pod on every node, but claim {claim.key.name} is allocated on one"
         else:
-            message = f"all {pod.replicas} pods of {named(pod)} get the same devices, those of claim {claim.key.name}"
-        yield Found(
+            message = f"all {pod.replicas} pods of {qualified_name(pod)} get the same devices, those of claim {claim.key.name}"
+        yield RuleMatch(
             pod.document,
-            target.entry.name_path,
+            reference.entry.name_path,
             f"{message}: only a template gives each pod its own",
             help="make it a ResourceClaimTemplate, or say in the claim's config how the device is shared",
         )
 
 
-def _says_so(target: Target, claim: ClaimView) -> bool:
+def _name_mentions_sharing(reference: ClaimReference, claim: ClaimView) -> bool:
     """Whether a name tells that sharing is meant."""
-    return any("share" in name.lower() for name in (claim.key.name, target.entry.name, target.pod.key.name))
+    return any("share" in name.lower() for name in (claim.key.name, reference.entry.name, reference.pod.key.name))
 
 
 _EXAMPLE = """\
@@ -61,11 +61,11 @@ RULE = Rule(
         "no driver keeps the programs apart unless the claim's parameters say how (time-slicing, MPS). A claim for "
         "each pod is what a ResourceClaimTemplate makes. The rule is silent where a name speaks of sharing."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         _EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES),
         examples.deployment("server", "resourceClaimName: server-gpu", 3),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         _EXAMPLE.format(kind="ResourceClaimTemplate", spec=f"spec: {{{_DEVICES}}}"),
         examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3),
     ),

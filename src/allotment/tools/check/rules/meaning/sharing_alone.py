@@ -7,45 +7,45 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, named, targets
-from allotment.tools.check.claims.sharing import sharing_configs, strategy
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
+from allotment.tools.check.claims.sharing import sharing_configs, sharing_strategy
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import ClaimView, ConfigView
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    users_of: dict[Document, tuple[ClaimView, list[Target]]] = {}
-    for target in targets(bundle):
-        if target.entry.kind == "ResourceClaimTemplate" and target.view is not None:
-            users_of.setdefault(target.view.document, (target.view, []))[1].append(target)
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    users_of: dict[Document, tuple[ClaimView, list[ClaimReference]]] = {}
+    for reference in claim_references(bundle):
+        if reference.entry.kind == "ResourceClaimTemplate" and reference.view is not None:
+            users_of.setdefault(reference.view.document, (reference.view, []))[1].append(reference)
     for claim, users in users_of.values():
         for config in sharing_configs(claim):
-            if any(_containers(target, config) > 1 for target in users):
+            if any(_count_containers(reference, config) > 1 for reference in users):
                 continue
-            pods = sum(target.pod.replicas if target.pod.kind != "DaemonSet" else 2 for target in users)
-            how = strategy(config) or "sharing"
+            pods = sum(reference.pod.replicas if reference.pod.kind != "DaemonSet" else 2 for reference in users)
+            what = sharing_strategy(config) or "sharing"
             if pods > 1:
-                why = f"each pod gets a claim and a device of its own from template {claim.key.name}"
+                reason = f"each pod gets a claim and a device of its own from template {claim.key.name}"
             else:
-                why = f"only one container of {named(users[0].pod)} uses the device"
-            yield Found(
+                reason = f"only one container of {qualified_name(users[0].pod)} uses the device"
+            yield RuleMatch(
                 claim.document,
                 (*config.path, "opaque", "parameters", "sharing"),
-                f"{how} shares nothing: {why}",
+                f"{what} shares nothing: {reason}",
                 help="pods share a device when they name one ResourceClaim",
                 level=None if pods > 1 else "note",
-                key=True,
+                at_key=True,
             )
 
 
-def _containers(target: Target, config: ConfigView) -> int:
+def _count_containers(reference: ClaimReference, config: ConfigView) -> int:
     """How many containers of a pod get devices that the configuration is for."""
     return sum(
         any(
-            use.name == target.entry.name and (not use.request or not config.requests or use.request in config.requests)
+            use.name == reference.entry.name and (not use.request or not config.requests or use.request in config.requests)
             for use in container.uses
         )
-        for container in target.pod.containers
+        for container in reference.pod.containers
     )
 
 
@@ -93,10 +93,10 @@ RULE = Rule(
         "the cluster runs out of devices as if there were no sharing. Sharing between pods takes one ResourceClaim "
         "that all of them name; a template shares only between the containers of a pod."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         _SHARED.format(claim=_TEMPLATE), examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3)
     ),
-    good=examples.together(
+    good=examples.join_documents(
         _SHARED.format(claim=_CLAIM), examples.deployment("server", "resourceClaimName: server-gpu", 3)
     ),
     find=_find,

@@ -12,59 +12,59 @@ from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import ClaimView
 
 _NOW = "2000-01-01T00:00:00Z"
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    if bundle.world is None:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    if bundle.cluster is None:
         return
     for view in bundle.claims:
         claim, template = bundle.cluster_claims.get(view.key), bundle.cluster_templates.get(view.key)
-        old = claim if view.kind == "ResourceClaim" else template
-        if old is None or not _differs(bundle, view, old):
+        stored = claim if view.kind == "ResourceClaim" else template
+        if stored is None or not _differs(bundle, view, stored):
             continue
-        what = "claim" if isinstance(old, ResourceClaim) else "template"
-        yield Found(
+        noun = "claim" if isinstance(stored, ResourceClaim) else "template"
+        yield RuleMatch(
             view.document,
             ("spec",) if "spec" in view.document.tree else (),
-            f"{what} {view.key} exists with another spec, and specs cannot be changed: the API server refuses this",
-            help=_for_claim(old) if isinstance(old, ResourceClaim) else _for_template(_made(bundle, view.key)),
-            key=True,
+            f"{noun} {view.key} exists with another spec, and specs cannot be changed: the API server refuses this",
+            help=_claim_help(stored) if isinstance(stored, ResourceClaim) else _template_help(_claims_created_from(bundle, view.key)),
+            at_key=True,
         )
 
 
-def _for_claim(old: ResourceClaim) -> str:
-    users = len(old.status.reserved_for)
+def _claim_help(stored: ResourceClaim) -> str:
+    users = len(stored.status.reserved_for)
     wait = f"; it goes when the {users} pod{'s' if users > 1 else ''} that use it have ended" if users else ""
     return f"delete the claim and create it again{wait}"
 
 
-def _for_template(made: int) -> str:
+def _template_help(claim_count: int) -> str:
     advice = "delete the template and create it again, or give it another name"
-    if not made:
+    if not claim_count:
         return advice
-    claims = "a claim made from it keeps" if made == 1 else f"{made} claims made from it keep"
+    claims = "a claim made from it keeps" if claim_count == 1 else f"{claim_count} claims made from it keep"
     return f"{advice}; {claims} the old spec until the pods are replaced (kubectl rollout restart)"
 
 
-def _differs(bundle: Bundle, view: ClaimView, old: ResourceClaim | ResourceClaimTemplate) -> bool:
+def _differs(bundle: Bundle, view: ClaimView, stored: ResourceClaim | ResourceClaimTemplate) -> bool:
     """Whether the API server would see another spec, defaults filled in."""
     manifest = bundle.manifests.get(view.document)
     if manifest is None or not isinstance(manifest.value, ResourceClaim | ResourceClaimTemplate):
         return False
     version = manifest.api_version.rpartition("/")[2]
     new = create(manifest.value, validation_context(bundle.features), version=version, now=_NOW).value
-    return bool(new.spec != old.spec)
+    return bool(new.spec != stored.spec)
 
 
-def _made(bundle: Bundle, key: ObjectKey) -> int:
+def _claims_created_from(bundle: Bundle, key: ObjectKey) -> int:
     """How many claims of the cluster were made from a template."""
-    assert bundle.world is not None
+    assert bundle.cluster is not None
     count = 0
-    for pod in bundle.world.of(Pod):
+    for pod in bundle.cluster.of(Pod):
         if pod.metadata.namespace != key.namespace:
             continue
         entries = {e.name for e in pod.spec.resource_claims if e.resource_claim_template_name == key.name}
@@ -77,7 +77,7 @@ def _made(bundle: Bundle, key: ObjectKey) -> int:
 
 def _training(count: int) -> str:
     more = f"allocationMode: ExactCount\ncount: {count}"
-    return examples.template("training", namespace="default", request="gpus", more=more)
+    return examples.template("training", namespace="default", request="gpus", request_extra=more)
 
 
 RULE = Rule(

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, items
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for claim in bundle.claims:
         for request in claim.requests:
             where = (*request.body, "tolerations")
-            written = list(items(at(claim.document.tree, where)))
-            for number, toleration in written:
+            tolerations = list(items(at(claim.document.tree, where)))
+            for number, toleration in tolerations:
                 if toleration.get("effect"):
                     continue
                 # Another one for the same key and effect NoExecute keeps the pod.
-                if any(o.get("effect") == "NoExecute" and _alike(o, toleration) for _, o in written):
+                if any(other.get("effect") == "NoExecute" and _is_same_taint(other, toleration) for _, other in tolerations):
                     continue
                 edits: tuple[Edit, ...] = (
                     SetValue((*where, number, "effect"), "NoSchedule"),
                     InsertItem(where, number + 1, {**toleration, "effect": "NoExecute"}),
                 )
-                yield Found(
+                yield RuleMatch(
                     claim.document,
                     (*where, number),
                     "without effect it lets the pod onto a device tainted NoExecute, and does not keep it from being "
@@ -37,8 +37,8 @@ def _find(bundle: Bundle) -> Iterator[Found]:
                 )
 
 
-def _alike(one: dict[str, object], other: dict[str, object]) -> bool:
-    return all(one.get(field) == other.get(field) for field in ("key", "operator", "value"))
+def _is_same_taint(first: dict[str, object], second: dict[str, object]) -> bool:
+    return all(first.get(field) == second.get(field) for field in ("key", "operator", "value"))
 
 
 _TOLERATION = "- key: gpu.nvidia.com/xid\n  operator: Exists\n"
@@ -55,9 +55,9 @@ RULE = Rule(
         "themselves, up to Kubernetes 1.37 at least. So the pod is given the tainted device, is evicted, and comes "
         "back to the same device. Two tolerations, one for each effect, mean the same to both."
     ),
-    bad=examples.template("any-health", more=f"tolerations:\n{_TOLERATION}"),
+    bad=examples.template("any-health", request_extra=f"tolerations:\n{_TOLERATION}"),
     good=examples.template(
-        "any-health", more=f"tolerations:\n{_TOLERATION}  effect: NoSchedule\n{_TOLERATION}  effect: NoExecute\n"
+        "any-health", request_extra=f"tolerations:\n{_TOLERATION}  effect: NoSchedule\n{_TOLERATION}  effect: NoExecute\n"
     ),
     find=_find,
     fixable="safe",

@@ -7,28 +7,28 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import Target, named, targets
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
+from allotment.tools.check.rule import RuleMatch, Rule
 
 #: How many consumers a claim can be reserved for (ResourceClaimReservedForMaxSize).
-_MOST = 256
+_MAX_PODS = 256
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    users: dict[ObjectKey, list[Target]] = {}
-    for target in targets(bundle):
-        if target.entry.kind == "ResourceClaim":
-            users.setdefault(target.key, []).append(target)
-    for key, using in users.items():
-        pods = sum(target.pod.replicas for target in using)
-        if pods > _MOST:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    references_by_claim: dict[ObjectKey, list[ClaimReference]] = {}
+    for reference in claim_references(bundle):
+        if reference.entry.kind == "ResourceClaim":
+            references_by_claim.setdefault(reference.key, []).append(reference)
+    for key, references in references_by_claim.items():
+        pods = sum(reference.pod.replicas for reference in references)
+        if pods > _MAX_PODS:
             # Which of them come too late nobody can tell; the largest is where to look.
-            most = max(using, key=lambda target: target.pod.replicas)
-            others = "" if len(using) == 1 else f" of {named(most.pod)} and {len(using) - 1} more"
-            yield Found(
-                most.pod.document,
-                most.entry.name_path,
-                f"{pods} pods{others} name claim {key.name}, which at most {_MOST} can use at a time",
+            largest = max(references, key=lambda reference: reference.pod.replicas)
+            workloads = "" if len(references) == 1 else f" of {qualified_name(largest.pod)} and {len(references) - 1} more"
+            yield RuleMatch(
+                largest.pod.document,
+                largest.entry.name_path,
+                f"{pods} pods{workloads} name claim {key.name}, which at most {_MAX_PODS} can use at a time",
                 help="the others stay pending until some of them have ended; use several claims",
             )
 
@@ -43,11 +43,11 @@ RULE = Rule(
         "Each pod that uses a claim is listed in its status.reservedFor, which holds 256 entries. Further pods stay "
         'pending ("resourceclaim in use") until one of the others has ended.'
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         examples.claim("shared-gpu", class_name="gpu.example.com"),
         examples.deployment("server", "resourceClaimName: shared-gpu", 300),
     ),
-    good=examples.together(
+    good=examples.join_documents(
         examples.claim("shared-gpu", class_name="gpu.example.com"),
         examples.deployment("server", "resourceClaimName: shared-gpu", 256),
     ),

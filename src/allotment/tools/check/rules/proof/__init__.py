@@ -7,4 +7,4 @@ from typing import Final
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules.proof import not_tried, pending
 
-PROOF: Final[tuple[Rule, ...]] = (pending.RULE, not_tried.RULE)
+PROOF_RULES: Final[tuple[Rule, ...]] = (pending.RULE, not_tried.RULE)

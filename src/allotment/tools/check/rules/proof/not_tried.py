@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import promised_templates
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.static_rules import UNTRIED
-from allotment.tools.check.simulation.result import tried
+from allotment.tools.check.claims.references import compute_domain_templates
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rules.static_rules import STATIC_RULES
+from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.views import at, key_of, text
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    made = tried(bundle, UNTRIED)
-    promised = promised_templates(bundle)
-    for one in made.proof.left if made is not None else ():
-        why = one.why
-        if not why:  # a name that leads nowhere is told of by M405, unless a controller will make the object
-            key = ObjectKey(key_of(one.document, bundle.namespace).namespace, text(at(one.document.tree, one.path)))
-            if key not in promised:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    report = simulation_report(bundle, STATIC_RULES)
+    controller_templates = compute_domain_templates(bundle)
+    for skipped in report.outcome.skipped if report is not None else ():
+        reason = skipped.reason
+        if not reason:  # a name that leads nowhere is told of by M405, unless a controller will make the object
+            key = ObjectKey(key_of(skipped.document, bundle.namespace).namespace, text(at(skipped.document.tree, skipped.path)))
+            if key not in controller_templates:
                 continue
-            why = f"the controller of the ComputeDomain makes template {key.name}"
-        what = f"{one.document.kind} {one.document.name}".strip()
-        yield Found(one.document, one.path, f"{what} was not tried on the devices of the cluster: {why}")
+            reason = f"the controller of the ComputeDomain makes template {key.name}"
+        subject = f"{skipped.document.kind} {skipped.document.name}".strip()
+        yield RuleMatch(skipped.document, skipped.path, f"{subject} was not tried on the devices of the cluster: {reason}")
 
 
 _TEMPLATE = """\
@@ -52,10 +52,10 @@ RULE = Rule(
         "template or class it would refuse. The errors are told where they are; this only says that nobody knows yet "
         "whether the pod would fit."
     ),
-    bad=examples.together(
+    bad=examples.join_documents(
         _TEMPLATE.format(exactly=""), examples.pod("server", "resourceClaimTemplateName: single-gpu")
     ),
-    good=examples.together(
+    good=examples.join_documents(
         _TEMPLATE.format(exactly="exactly:\n          "),
         examples.pod("server", "resourceClaimTemplateName: single-gpu"),
     ),

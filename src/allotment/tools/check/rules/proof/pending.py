@@ -7,70 +7,70 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.rules.static_rules import UNTRIED
-from allotment.tools.check.simulation.result import tried
-from allotment.tools.check.simulation.trial import Pending
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rules.static_rules import STATIC_RULES
+from allotment.tools.check.simulation.result import simulation_report
+from allotment.tools.check.simulation.trial import PendingObject
 from allotment.tools.explain.subjects import ANY_POD
 
 #: What machines alone cannot tell: labels of their nodes, and device plugins.
-_BESIDE_HARDWARE = ("node-not-eligible", "extended-resource-missing")
+_NOT_IN_FLEET = ("node-not-eligible", "extended-resource-missing")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    made = tried(bundle, UNTRIED)
-    if made is None or bundle.world is None:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    report = simulation_report(bundle, STATIC_RULES)
+    if report is None or bundle.cluster is None:
         return
-    noted: set[tuple[Document, str]] = set()
-    for one in made.proof.pending:
-        if made.is_told(bundle, one):
+    reported: set[tuple[Document, str]] = set()
+    for pending_ in report.outcome.pending:
+        if report.is_explained(bundle, pending_):
             continue
-        reasons = one.answers[0].reasons
+        reasons = pending_.answers[0].reasons
         assert reasons is not None
-        told = reasons.headline
-        everywhere = all(row.refused.code in _BESIDE_HARDWARE for row in reasons.nodes)
-        beside = bundle.world.hardware and told.code in _BESIDE_HARDWARE and everywhere
+        headline = reasons.headline
+        on_all_nodes = all(row.refused.code in _NOT_IN_FLEET for row in reasons.nodes)
+        is_uncertain = bundle.cluster.fleet_only and headline.code in _NOT_IN_FLEET and on_all_nodes
         # Each node is left out by a sentence of its own; that none is known to fit is said once.
-        if beside and (one.document, told.code) in noted:
+        if is_uncertain and (pending_.document, headline.code) in reported:
             continue
-        noted.add((one.document, told.code))
-        yield Found(
-            one.document,
-            one.path,
-            f"{_who(one)}: {told.summary.rstrip('.')}",
-            help="; ".join(_help(one)),
-            level="note" if beside else None,
+        reported.add((pending_.document, headline.code))
+        yield RuleMatch(
+            pending_.document,
+            pending_.path,
+            f"{_subject(pending_)}: {headline.summary.rstrip('.')}",
+            help="; ".join(_help(pending_)),
+            level="note" if is_uncertain else None,
         )
 
 
-def _who(pending: Pending) -> str:
+def _subject(pending: PendingObject) -> str:
     """Who does not fit, in words."""
-    first, number = pending.answers[0], len(pending.answers)
-    if first.kind != "Pod":
-        return f"{first.kind} {first.name} stays pending"
-    name = first.name.rpartition("/")[2]
+    answer, number = pending.answers[0], len(pending.answers)
+    if answer.kind != "Pod":
+        return f"{answer.kind} {answer.name} stays pending"
+    name = answer.name.rpartition("/")[2]
     if name.startswith(ANY_POD):
         return f"a pod with template {name.removeprefix(ANY_POD)} stays pending"
-    if not first.owner:
-        return f"Pod {first.name} stays pending"
-    if pending.of == 1:
-        return f"the pod of {first.owner} stays pending"
-    some = f"all {number}" if number == pending.of else f"{number} of {pending.of}"
-    return f"{some} pods of {first.owner} stay{'s' if number == 1 else ''} pending"
+    if not answer.owner:
+        return f"Pod {answer.name} stays pending"
+    if pending.pod_count == 1:
+        return f"the pod of {answer.owner} stays pending"
+    count = f"all {number}" if number == pending.pod_count else f"{number} of {pending.pod_count}"
+    return f"{count} pods of {answer.owner} stay{'s' if number == 1 else ''} pending"
 
 
-def _help(pending: Pending) -> Iterator[str]:
+def _help(pending: PendingObject) -> Iterator[str]:
     """The smallest change, and by how much it was missed."""
     reasons = pending.answers[0].reasons
     assert reasons is not None
-    told = reasons.headline
+    headline = reasons.headline
     # What another pod of the files holds is not waited for.
-    changes = [change.text for change in told.changes if change.remedy != "wait"]
-    changes = changes or [change.text for change in told.otherwise]
+    changes = [change.text for change in headline.changes if change.remedy != "wait"]
+    changes = changes or [change.text for change in headline.otherwise]
     if changes:
         yield f"to make it fit: {', and '.join(changes)}"
-    if told.nearest is not None:
-        yield f"nearest miss: {told.nearest}"
+    if headline.nearest is not None:
+        yield f"nearest miss: {headline.nearest}"
 
 
 _JOB = """\
@@ -105,8 +105,8 @@ RULE = Rule(
         "is rebuilt here and agrees with it device for device. What one gets the next cannot have. Whatever stays "
         "pending is told with the reason and the smallest change that was found to help."
     ),
-    bad=examples.together(examples.template("four-gpus", request="gpus", more="count: 8"), _JOB),
-    good=examples.together(examples.template("four-gpus", request="gpus", more="count: 4"), _JOB),
+    bad=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 8"), _JOB),
+    good=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 4"), _JOB),
     find=_find,
     see="https://kep.k8s.io/4381",
     fleet="t4-4x-pcie",

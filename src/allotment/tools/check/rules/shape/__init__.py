@@ -23,7 +23,7 @@ from allotment.tools.check.rules.shape import (
     wrong_type,
 )
 
-SHAPE: Final[tuple[Rule, ...]] = (
+SHAPE_RULES: Final[tuple[Rule, ...]] = (
     old_version.RULE,
     flat_request.RULE,
     pod_claim_source.RULE,

@@ -9,42 +9,42 @@ from allotment.model.editing.edits import Edit, Nest, Remove, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.decoding_errors import misfits_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.objects.decoding_errors import decoding_errors_for
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.sentences import listed
 from allotment.tools.views import at, mapping
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Requests of v1 with flat fields, each once."""
     requests: dict[tuple[Document, Path], list[str]] = {}
-    for owned in misfits_of(bundle, "flat-request"):
-        path = owned.misfit.path
-        requests.setdefault((owned.document, path[:-1]), []).append(str(path[-1]))
+    for error in decoding_errors_for(bundle, "flat-request"):
+        path = error.misfit.path
+        requests.setdefault((error.document, path[:-1]), []).append(str(path[-1]))
     for (document, path), names in requests.items():
         request = mapping(at(document.tree, path))
-        fix, help_text = _mended(document, path, request, names)
+        fix, help_text = _fix_and_help(document, path, request, names)
         message = f"{listed(names)} must stand under exactly, not beside the request's name"
-        yield Found(document, (*path, names[0]), message, help=help_text, fix=fix, key=True)
+        yield RuleMatch(document, (*path, names[0]), message, help=help_text, fix=fix, at_key=True)
 
 
-def _mended(document: Document, path: Path, request: dict[str, Any], names: list[str]) -> tuple[Fix | None, str]:
+def _fix_and_help(document: Document, path: Path, request: dict[str, Any], names: list[str]) -> tuple[Fix | None, str]:
     if request.get("firstAvailable") is not None:
         return None, "a request is either exactly one or a list firstAvailable: move these fields into an alternative"
     if not request.get("exactly"):
         edits: list[Edit] = [Remove((*path, "exactly"))] if "exactly" in request else []
         edits.append(Nest(path, tuple(names), "exactly"))
-        return _fix(document, f"move {'it' if len(names) == 1 else 'them'} under exactly", edits), ""
+        return _make_fix(document, f"move {'it' if len(names) == 1 else 'them'} under exactly", edits), ""
     exactly = mapping(request["exactly"])
-    twice = [name for name in names if name in exactly and exactly[name] != request[name]]
-    if twice or not exactly:
-        return None, f"{listed(twice)} is there twice, with different values: keep the right one under exactly"
+    conflicting = [name for name in names if name in exactly and exactly[name] != request[name]]
+    if conflicting or not exactly:
+        return None, f"{listed(conflicting)} is there twice, with different values: keep the right one under exactly"
     edits = [Remove((*path, name)) for name in names]
     edits += [SetValue((*path, "exactly", name), request[name]) for name in names if name not in exactly]
-    return _fix(document, "move what stands beside exactly into it", edits), ""
+    return _make_fix(document, "move what stands beside exactly into it", edits), ""
 
 
-def _fix(document: Document, text: str, edits: list[Edit]) -> Fix:
+def _make_fix(document: Document, text: str, edits: list[Edit]) -> Fix:
     return Fix(text, tuple((document, edit) for edit in edits), safe=True)
 
 

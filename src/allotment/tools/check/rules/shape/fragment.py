@@ -8,13 +8,13 @@ from typing import Final
 from allotment.model.fields import versions_of
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rule import RuleMatch, Rule
 from allotment.tools.views import mapping
 from allotment.vocabulary import drivers, vocabulary
 
 _POD: Final = frozenset({"containers", "resourceClaims", "initContainers", "nodeSelector", "nodeName"})
 #: Keys that give a document away, and what it is a piece of.
-_PIECES: Final = (
+_FRAGMENTS: Final = (
     (_POD, "part of a pod's spec"),
     (frozenset({"selectors", "deviceClassName"}), "part of a request or of a DeviceClass"),
     (frozenset({"exactly", "firstAvailable"}), "a request of a claim"),
@@ -23,47 +23,47 @@ _PIECES: Final = (
     (frozenset({"mig-configs"}), "the configuration of nvidia-mig-parted"),
 )
 #: Top-level keys of the values of NVIDIA's gpu-operator chart; one alone says little.
-_OPERATOR: Final = frozenset(
+_OPERATOR_VALUES: Final = frozenset(
     {"devicePlugin", "mig", "toolkit", "driver", "dcgmExporter", "gfd", "migManager", "operator", "validator"}
 )
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Mappings that lack a kind, and those that lack a version and are of no known kind."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
         if kind and (version or versions_of(kind)):
             continue
         first = next(iter(document.tree), None)
-        lacks = "apiVersion and kind" if not kind and not version else "apiVersion" if kind else "kind"
-        yield Found(
+        missing = "apiVersion and kind" if not kind and not version else "apiVersion" if kind else "kind"
+        yield RuleMatch(
             document,
             () if first is None else (first,),
-            f"no Kubernetes object, for want of {lacks}; this looks like {_seems(document)}",
+            f"no Kubernetes object, for want of {missing}; this looks like {_description(document)}",
             help="only what stands here is checked, not what it is part of",
-            key=first is not None,
+            at_key=first is not None,
         )
 
 
-def _seems(document: Document) -> str:
+def _description(document: Document) -> str:
     keys = document.tree.keys()
     if _POD & mapping(document.tree.get("spec")).keys():
         return "part of a pod or of a pod's template"
-    for names, what in _PIECES:
+    for names, what in _FRAGMENTS:
         if names & keys:
             return what
     if {"limits", "requests", "claims"} & mapping(document.tree.get("resources")).keys():
         return "part of a container"
     for driver in drivers():
-        words = vocabulary(driver)
-        if words is not None and keys & _top_level(words.helm):
+        vocab = vocabulary(driver)
+        if vocab is not None and keys & _distinctive_keys(vocab.helm):
             return f"the values of a Helm chart, that of driver {driver}"
-    if len(_OPERATOR & keys) > 1:
+    if len(_OPERATOR_VALUES & keys) > 1:
         return "the values of a Helm chart, that of NVIDIA's gpu-operator"
     return "the values of a Helm chart, or some other configuration"
 
 
-def _top_level(helm: dict[str, str]) -> set[str]:
+def _distinctive_keys(helm: dict[str, str]) -> set[str]:
     """The keys by which a chart's values are known: those that few other charts have."""
     return {key for key in helm if "." not in key and key[:1].islower() and any(letter.isupper() for letter in key[1:])}
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.gates import Needed, gates_in_the_way, is_known, stage
-from allotment.tools.check.objects.validation_errors import refused_anyway, refused_for
-from allotment.tools.check.rule import Found, Level, Rule
+from allotment.tools.check.objects.gates import RequiredGate, disabled_gates, gate_exists, stage_text
+from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
+from allotment.tools.check.rule import RuleMatch, Level, Rule
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The gates that documents need, each at the first place that needs it."""
     for document in bundle.documents:
-        needed = list(gates_in_the_way(bundle, document))
-        refused = bool(needed) and _is_refused(bundle, document)
-        for one in needed:
-            yield _found(bundle, document, one, "error" if refused else one.effect.level)
+        required = list(disabled_gates(bundle, document))
+        is_rejected = bool(required) and _is_refused(bundle, document)
+        for gate in required:
+            yield _report(bundle, document, gate, "error" if is_rejected else gate.effect.level)
 
 
 def _is_refused(bundle: Bundle, document: Document) -> bool:
@@ -26,34 +26,34 @@ def _is_refused(bundle: Bundle, document: Document) -> bool:
     manifest = bundle.manifests.get(document)
     if manifest is None:
         return False
-    anyway = refused_anyway(bundle, manifest)
-    return any(error not in anyway for error in refused_for(bundle, manifest))
+    with_all_gates = errors_with_all_gates(bundle, manifest)
+    return any(error not in with_all_gates for error in errors_with_gates(bundle, manifest))
 
 
-def _found(bundle: Bundle, document: Document, needed: Needed, level: Level) -> Found:
-    features, gate, path = bundle.features, needed.gate, needed.places[0]
-    whole = path == ("kind",)
-    what = document.kind if whole else f"{path[-1]}{' of a PodGroup' if document.kind == 'PodGroup' else ''}"
-    others = len(needed.places) - 1
-    if others:
-        what += f" (here and in {others} more place{'s' if others > 1 else ''})"
-    message = f"{what} needs feature gate {gate}, {stage(gate, features)}"
-    if not is_known(gate, features):
-        result = "the API server does not know the kind" if whole else "the API server does not know the field"
-        return Found(document, path, message, help=f"{result}, and refuses it", level="error", key=not whole)
-    help_text = f"{needed.effect.result}; {_switch(document, gate, whole)}"
-    return Found(document, path, message, help=help_text, level=level, key=not whole)
+def _report(bundle: Bundle, document: Document, required: RequiredGate, level: Level) -> RuleMatch:
+    features, gate, path = bundle.features, required.gate, required.paths[0]
+    is_kind = path == ("kind",)
+    subject = document.kind if is_kind else f"{path[-1]}{' of a PodGroup' if document.kind == 'PodGroup' else ''}"
+    more = len(required.paths) - 1
+    if more:
+        subject += f" (here and in {more} more place{'s' if more > 1 else ''})"
+    message = f"{subject} needs feature gate {gate}, {stage_text(gate, features)}"
+    if not gate_exists(gate, features):
+        result = "the API server does not know the kind" if is_kind else "the API server does not know the field"
+        return RuleMatch(document, path, message, help=f"{result}, and refuses it", level="error", at_key=not is_kind)
+    help_text = f"{required.effect.result}; {_how_to_enable(document, gate, is_kind)}"
+    return RuleMatch(document, path, message, help=help_text, level=level, at_key=not is_kind)
 
 
-def _switch(document: Document, gate: str, whole: bool) -> str:
+def _how_to_enable(document: Document, gate: str, is_kind: bool) -> str:
     """How to have it on."""
     gates = f"{gate}=true"
     if document.kind == "PodGroup":
         gates = f"GenericWorkload=true,{gates}"
-    switch = f"switch it on with --feature-gates={gates} on all components"
-    if whole or document.kind == "PodGroup":
-        switch += f", and its API with --runtime-config={document.api_version}=true"
-    return switch
+    advice = f"switch it on with --feature-gates={gates} on all components"
+    if is_kind or document.kind == "PodGroup":
+        advice += f", and its API with --runtime-config={document.api_version}=true"
+    return advice
 
 
 RULE = Rule(

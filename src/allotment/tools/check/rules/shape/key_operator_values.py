@@ -11,9 +11,9 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabularies
-from allotment.tools.check.objects.decoding_errors import misfits_of
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.cel_conversion import InCel, in_cel
+from allotment.tools.check.objects.decoding_errors import decoding_errors_for
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.cel_conversion import CelConversion, to_cel
 from allotment.tools.views import at, mapping, strings, text
 
 _DRIVER: Final = re.compile(r"""device\s*\.\s*driver\s*==\s*["']([^"']+)["']""")
@@ -24,53 +24,53 @@ def driver_of_class(bundle: Bundle, name: str) -> str:
 
     Empty where nothing tells.
     """
-    known = bundle.known_classes.get(name)
-    written = [view.expression for one in bundle.classes if one.name == name for view in one.selectors]
-    if known is not None:
-        written += [selector.cel.expression for selector in known.spec.selectors if selector.cel is not None]
-    for expression in written:
+    device_class = bundle.known_classes.get(name)
+    expressions = [view.expression for class_view in bundle.classes if class_view.name == name for view in class_view.selectors]
+    if device_class is not None:
+        expressions += [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
+    for expression in expressions:
         if found := _DRIVER.search(expression):
             return found[1]
-    return next((words.driver for words in vocabularies(bundle) if words.device_class(name) is not None), "")
+    return next((vocab.driver for vocab in vocabularies(bundle) if vocab.device_class(name) is not None), "")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Selectors with a key, each once."""
-    told: set[tuple[int, Path]] = set()
-    for owned in misfits_of(bundle, "key-operator-values"):
-        document, path = owned.document, owned.misfit.path[:-1]
-        if (id(document), path) in told:
+    reported: set[tuple[int, Path]] = set()
+    for error in decoding_errors_for(bundle, "key-operator-values"):
+        document, path = error.document, error.misfit.path[:-1]
+        if (id(document), path) in reported:
             continue
-        told.add((id(document), path))
+        reported.add((id(document), path))
         selector = mapping(at(document.tree, path))
         # The class stands beside the selectors; a DeviceClass is one itself.
-        beside = mapping(at(document.tree, path[:-2]))
-        driver = driver_of_class(bundle, text(beside.get("deviceClassName")) or document.name)
-        meant = _meant(selector, driver) if "cel" not in selector else None
-        yield Found(
+        parent = mapping(at(document.tree, path[:-2]))
+        driver = driver_of_class(bundle, text(parent.get("deviceClassName")) or document.name)
+        conversion = _convert(selector, driver) if "cel" not in selector else None
+        yield RuleMatch(
             document,
             (*path, "key"),
             "a selector is a CEL expression; key, operator and values were never part of DRA",
-            help="" if meant else 'write cel: {expression: device.attributes["<driver>"].<name> == "<value>"}',
+            help="" if conversion else 'write cel: {expression: device.attributes["<driver>"].<name> == "<value>"}',
             fix=Fix(
-                f"select with CEL ({meant.guessed})",
-                ((document, SetValue(path, {"cel": {"expression": meant.expression}})),),
+                f"select with CEL ({conversion.assumptions})",
+                ((document, SetValue(path, {"cel": {"expression": conversion.expression}})),),
                 safe=False,
             )
-            if meant
+            if conversion
             else None,
-            key=True,
+            at_key=True,
         )
 
 
-def _meant(selector: dict[str, object], driver: str) -> InCel | None:
-    written = selector.get("values", selector.get("value"))
-    values = strings(written) or tuple(
-        str(one).lower() if isinstance(one, bool) else str(one)
-        for one in (written if isinstance(written, list) else [written])
-        if isinstance(one, str | int | float)
+def _convert(selector: dict[str, object], driver: str) -> CelConversion | None:
+    value = selector.get("values", selector.get("value"))
+    values = strings(value) or tuple(
+        str(item).lower() if isinstance(item, bool) else str(item)
+        for item in (value if isinstance(value, list) else [value])
+        if isinstance(item, str | int | float)
     )
-    return in_cel(text(selector.get("key")), text(selector.get("operator")), values, driver)
+    return to_cel(text(selector.get("key")), text(selector.get("operator")), values, driver)
 
 
 RULE = Rule(
@@ -85,7 +85,7 @@ RULE = Rule(
         " refuses the unknown fields, or drops them and asks for cel. A driver's sizes are capacities, and the"
         " expression needs the driver's domain and a quantity with a unit."
     ),
-    bad=examples.claim("training", more='selectors:\n- key: memory\n  operator: Gt\n  values: ["24000"]'),
+    bad=examples.claim("training", request_extra='selectors:\n- key: memory\n  operator: Gt\n  values: ["24000"]'),
     good=examples.claim(
         "training", selector='device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("24000Mi"))'
     ),

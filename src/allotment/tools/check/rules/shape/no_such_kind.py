@@ -12,59 +12,59 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.api_versions import VERSIONS
-from allotment.tools.check.objects.classic_dra import CLASS_NAME, replaced_by
+from allotment.tools.check.objects.classic_dra import CLASS_NAME, replacement_for
 from allotment.tools.check.objects.field_shapes import version_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, is_dra
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Objects of kinds that do not exist. Custom kinds are the business of those who define them."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
         if kind and not version:
-            found = _unversioned(document)
-        elif instead := replaced_by(document):
-            found = _classic(document, instead)
+            match = _report_missing_version(document)
+        elif replacement := replacement_for(document):
+            match = _report_classic_dra(document, replacement)
         elif is_dra(document) and kind in VERSIONS:
-            found = None  # which of its versions there are is another rule's question
+            match = None  # which of its versions there are is another rule's question
         else:
-            found = _unknown(bundle, document)
-        if found is not None:
-            yield found
+            match = _report_unknown_kind(bundle, document)
+        if match is not None:
+            yield match
 
 
-def _classic(document: Document, instead: str) -> Found:
+def _report_classic_dra(document: Document, replacement: str) -> RuleMatch:
     kind, version = document.kind, document.api_version
     path: Path = ("spec",) if kind == "ResourceClaim" else ("spec", "spec")
     # In a version that classic DRA never had, the field gives it away.
     if shape_of(version, kind) is not None and at(document.tree, (*path, CLASS_NAME)) is not None:
         message = f"{CLASS_NAME} is classic DRA, which Kubernetes 1.32 no longer has"
-        return Found(document, (*path, CLASS_NAME), message, help=instead, key=True)
+        return RuleMatch(document, (*path, CLASS_NAME), message, help=replacement, at_key=True)
     message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has"
-    return Found(document, ("kind",), message, help=instead)
+    return RuleMatch(document, ("kind",), message, help=replacement)
 
 
-def _unversioned(document: Document) -> Found | None:
+def _report_missing_version(document: Document) -> RuleMatch | None:
     """An object without apiVersion: the API server could do without, kubectl cannot."""
     kind = document.kind
-    known = [version for version in versions_of(kind) if shape_of(version, kind) is not None]
-    if not known:
+    versions = [version for version in versions_of(kind) if shape_of(version, kind) is not None]
+    if not versions:
         return None
-    best = _best(known)
+    best = _preferred(versions)
     edit = SetValue(("apiVersion",), best, first=True)
-    return Found(
+    return RuleMatch(
         document,
         ("kind",),
         f"{kind} without apiVersion: kubectl cannot tell where to send it, and refuses the file",
-        fix=Fix(f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in known}) == 1),
+        fix=Fix(f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in versions}) == 1),
         level="warning",  # a program that posts it to the right address gets it accepted
     )
 
 
-def _best(versions: list[str]) -> str:
+def _preferred(versions: list[str]) -> str:
     """The one that is stable, if one is."""
-    stable = [one for one in versions if _is_stable_version(one)]
+    stable = [version for version in versions if _is_stable_version(version)]
     return (stable or versions)[0]
 
 
@@ -73,19 +73,19 @@ def _is_stable_version(api_version: str) -> bool:
     return not any(word in api_version.rpartition("/")[2] for word in ("alpha", "beta"))
 
 
-def _unknown(bundle: Bundle, document: Document) -> Found | None:
+def _report_unknown_kind(bundle: Bundle, document: Document) -> RuleMatch | None:
     decoded = bundle.decoded[document]
     if not isinstance(decoded, DecodingError):
         return None
-    problem = next((one for one in decoded.problems if one.code == "no-such-kind"), None)
+    problem = next((error for error in decoded.problems if error.code == "no-such-kind"), None)
     if problem is None:
         return None
     field, suggestion = problem.path or "kind", problem.suggestion
     if field == "apiVersion" and suggestion:
-        suggestion = _best([version for version in versions_of(document.kind) if not _was_removed(version, document)])
+        suggestion = _preferred([version for version in versions_of(document.kind) if not _was_removed(version, document)])
     fix = Fix(f"write {suggestion}", ((document, SetValue((field,), suggestion)),), safe=False) if suggestion else None
     message = f"there is no kind {document.kind} in {document.api_version}"
-    return Found(document, (field,), message, fix=fix)
+    return RuleMatch(document, (field,), message, fix=fix)
 
 
 def _was_removed(version: str, document: Document) -> bool:

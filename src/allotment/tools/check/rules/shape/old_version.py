@@ -10,28 +10,28 @@ from allotment.model.fields import GROUP
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.api_versions import FLAT, HUB, VERSIONS, newest
+from allotment.tools.check.objects.api_versions import FLAT_VERSIONS, HUB, VERSIONS, newest_version
 from allotment.tools.check.objects.classic_dra import is_classic
 from allotment.tools.check.objects.field_shapes import version_of
-from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
 from allotment.tools.views import at, is_dra, items, mapping
 
 FLAT_FIELDS: Final = (
     "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
 )  # fmt: skip
 #: What v1alpha3 once had for classic controllers; nothing reads it any more.
-_TOMBSTONES: Final[dict[str, tuple[Path, ...]]] = {
+_REMOVED_FIELDS: Final[dict[str, tuple[Path, ...]]] = {
     "ResourceClaim": (("spec", "controller"),),
     "ResourceClaimTemplate": (("spec", "spec", "controller"),),
     "DeviceClass": (("spec", "suitableNodes"),),
 }
 
 
-def reshaping(document: Document, version: str) -> Iterator[Edit]:
+def reshape_to_v1(document: Document, version: str) -> Iterator[Edit]:
     """The edits for a document of ``version``; none where its shape is v1's."""
     tree, kind = document.tree, document.kind
     if version == "v1alpha3":
-        for path in _TOMBSTONES.get(kind, ()):
+        for path in _REMOVED_FIELDS.get(kind, ()):
             if path[-1] in mapping(at(tree, path[:-1])):
                 yield Remove(path)
     if kind in ("ResourceClaim", "ResourceClaimTemplate"):
@@ -70,37 +70,37 @@ def _slice(spec: dict[str, Any], version: str) -> Iterator[Edit]:
         yield Lift((*path, "basic"))
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Objects in a version other than the one that the release serves."""
     kube = bundle.features.kube
     for document in bundle.documents:
         kind, version = document.kind, version_of(document)
-        best = newest(kind, kube)
-        if not best or version == best or not is_dra(document) or is_classic(document):
+        newest = newest_version(kind, kube)
+        if not newest or version == newest or not is_dra(document) or is_classic(document):
             continue
-        level, message = _said(kind, version, best, kube)
-        yield Found(document, ("apiVersion",), message, fix=_fix(document, version, best), level=level)
+        level, message = _level_and_message(kind, version, newest, kube)
+        yield RuleMatch(document, ("apiVersion",), message, fix=_fix(document, version, newest), level=level)
 
 
-def _said(kind: str, version: str, best: str, kube: str) -> tuple[Level, str]:
-    life = VERSIONS[kind].get(version)
-    written = f"{GROUP}/{version}"
-    if life is None:
-        return "error", f"there is no {kind} in {written}"
-    if life.over(kube):
-        return "error", f"Kubernetes {kube} has no {kind} in {written}: removed in {life.gone}"
-    if not life.in_release(kube):
-        return "error", f"Kubernetes {kube} has no {kind} in {written} yet: it comes with {life.since}"
-    end = f", and gone in {life.gone}" if life.gone else ""
-    if best != HUB:
-        return "note", f"{written} is the older one of two versions of {kind}{end}"
-    return "warning", f"{written} is not served by default{end}"
+def _level_and_message(kind: str, version: str, newest: str, kube: str) -> tuple[Level, str]:
+    lifetime = VERSIONS[kind].get(version)
+    api_version = f"{GROUP}/{version}"
+    if lifetime is None:
+        return "error", f"there is no {kind} in {api_version}"
+    if lifetime.is_removed_in(kube):
+        return "error", f"Kubernetes {kube} has no {kind} in {api_version}: removed in {lifetime.removed}"
+    if not lifetime.exists_in(kube):
+        return "error", f"Kubernetes {kube} has no {kind} in {api_version} yet: it comes with {lifetime.since}"
+    end = f", and gone in {lifetime.removed}" if lifetime.removed else ""
+    if newest != HUB:
+        return "note", f"{api_version} is the older one of two versions of {kind}{end}"
+    return "warning", f"{api_version} is not served by default{end}"
 
 
-def _fix(document: Document, version: str, best: str) -> Fix:
-    edits = [SetValue(("apiVersion",), f"{GROUP}/{best}")]
-    shape = list(reshaping(document, version)) if best == HUB and version in FLAT else []
-    text = f"write {GROUP}/{best}"
+def _fix(document: Document, version: str, newest: str) -> Fix:
+    edits = [SetValue(("apiVersion",), f"{GROUP}/{newest}")]
+    shape = list(reshape_to_v1(document, version)) if newest == HUB and version in FLAT_VERSIONS else []
+    text = f"write {GROUP}/{newest}"
     if any(isinstance(edit, Nest) for edit in shape):
         text += ", and move the requests' fields under exactly"
     if any(isinstance(edit, Lift) for edit in shape):

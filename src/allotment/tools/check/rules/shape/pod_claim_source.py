@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 from allotment.model.editing.edits import Lift
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.decoding_errors import misfits_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.objects.decoding_errors import decoding_errors_for
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The entries of pods and of workloads' templates that have a source."""
-    for owned in misfits_of(bundle, "pod-claim-source"):
-        document, path = owned.document, owned.misfit.path
+    for error in decoding_errors_for(bundle, "pod-claim-source"):
+        document, path = error.document, error.misfit.path
         entry, source = at(document.tree, path[:-1]), at(document.tree, path)
         fix = None
         if isinstance(source, dict) and source and not source.keys() & (entry.keys() - {"source"}):
             fix = Fix("write its fields beside the name, without source", ((document, Lift(path)),), safe=True)
-        yield Found(
+        yield RuleMatch(
             document,
             path,
             "a pod's claim has no source: the name of the claim or template stands beside its own name",
             help="" if fix else "write resourceClaimName or resourceClaimTemplateName beside the name",
             fix=fix,
-            key=True,
+            at_key=True,
         )
 
 

@@ -14,18 +14,18 @@ from allotment.model.semver import Semver, SemverError
 from allotment.model.validation.errors import ErrorType, FieldError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.field_shapes import written
-from allotment.tools.check.objects.gates import gates_in_the_way
+from allotment.tools.check.objects.field_shapes import written_path
+from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.objects.placeholders import is_placeholder
-from allotment.tools.check.objects.validation_errors import refused_anyway, refused_for
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, mapping
 
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 _CLAIMS: Final = "must be one of the names in pod.spec.resourceClaims: "
 
 
-def correction(document: Document, path: Path, error: FieldError) -> Fix | None:
+def suggest_fix(document: Document, path: Path, error: FieldError) -> Fix | None:
     """The value that was meant; None where nothing tells."""
     value = at(document.tree, path)
     if not isinstance(value, str):
@@ -33,11 +33,11 @@ def correction(document: Document, path: Path, error: FieldError) -> Fix | None:
         path, value = (*path, "name"), at(document.tree, (*path, "name"))
     if not isinstance(value, str):
         return None
-    meant, safe = _version(value, error) or _supported(value, error) or _claim(value, error) or ("", False)
-    return Fix(f"write {meant}", ((document, SetValue(path, meant)),), safe) if meant else None
+    suggestion, safe = _complete_version(value, error) or _supported_value(value, error) or _pod_claim(value, error) or ("", False)
+    return Fix(f"write {suggestion}", ((document, SetValue(path, suggestion)),), safe) if suggestion else None
 
 
-def _version(value: str, error: FieldError) -> tuple[str, bool] | None:
+def _complete_version(value: str, error: FieldError) -> tuple[str, bool] | None:
     """A version that lacks a number or two can only be meant to have zeros there."""
     if "semver.org" not in error.detail:
         return None
@@ -47,57 +47,57 @@ def _version(value: str, error: FieldError) -> tuple[str, bool] | None:
         return None
 
 
-def _supported(value: str, error: FieldError) -> tuple[str, bool] | None:
+def _supported_value(value: str, error: FieldError) -> tuple[str, bool] | None:
     """Where only a few values may stand: the one that differs in case, or the nearest."""
     if error.type is not ErrorType.NOT_SUPPORTED:
         return None
-    known = _QUOTED.findall(error.detail)
-    same = [one for one in known if one.lower() == value.lower()]
-    close = same or near(value, known)
-    return (close[0], bool(same)) if len(close) == 1 else None
+    supported = _QUOTED.findall(error.detail)
+    same_spelling = [candidate for candidate in supported if candidate.lower() == value.lower()]
+    similar = same_spelling or near(value, supported)
+    return (similar[0], bool(same_spelling)) if len(similar) == 1 else None
 
 
-def _claim(value: str, error: FieldError) -> tuple[str, bool] | None:
+def _pod_claim(value: str, error: FieldError) -> tuple[str, bool] | None:
     """A claim of the pod: the nearest, or the only one."""
     if error.type is not ErrorType.NOT_FOUND or not error.detail.startswith(_CLAIMS):
         return None
-    known = error.detail.removeprefix(_CLAIMS).split(", ")
-    close = near(value, known) or tuple(known)
-    return (close[0], False) if len(close) == 1 else None
+    names = error.detail.removeprefix(_CLAIMS).split(", ")
+    similar = near(value, names) or tuple(names)
+    return (similar[0], False) if len(similar) == 1 else None
 
 
 #: Errors that other rules explain: by the field, or by the words.
-_OTHERS: Final = (
+_COVERED_FIELDS: Final = (
     re.compile(r"devices\.requests\[\d+\](\.firstAvailable\[\d+\])?\.name$"),  # request-without-name
     re.compile(r"devices\.requests\[\d+\]\.adminAccess$"),  # admin-access-label
 )
 _UNKNOWN_REQUEST: Final = "must be the name of a request in the claim"
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The API server's own errors, in its own words."""
     for document, manifest in bundle.manifests.items():
-        errors = refused_for(bundle, manifest)
-        if errors and any(True for _ in gates_in_the_way(bundle, document)):
-            anyway = refused_anyway(bundle, manifest)
-            errors = [error for error in errors if error in anyway]
+        errors = errors_with_gates(bundle, manifest)
+        if errors and any(True for _ in disabled_gates(bundle, document)):
+            with_all_gates = errors_with_all_gates(bundle, manifest)
+            errors = [error for error in errors if error in with_all_gates]
         for error in errors:
-            if not _is_told(document, error):
-                yield _found(document, written(document, split_path(error.path)), error)
+            if not _is_covered(document, error):
+                yield _report(document, written_path(document, split_path(error.path)), error)
 
 
-def _found(document: Document, path: Path, error: FieldError) -> Found:
+def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
     value = at(document.tree, path)
     if is_placeholder(value):
         message = f'"{value}" is to be filled in: as it stands, the API server refuses the {document.kind}'
-        return Found(document, path, message, level="note")
-    return Found(document, path, str(error).rstrip("."), fix=correction(document, path, error))
+        return RuleMatch(document, path, message, level="note")
+    return RuleMatch(document, path, str(error).rstrip("."), fix=suggest_fix(document, path, error))
 
 
-def _is_told(document: Document, error: FieldError) -> bool:
-    if error.detail.startswith(_UNKNOWN_REQUEST) or any(one.search(error.path) for one in _OTHERS):
+def _is_covered(document: Document, error: FieldError) -> bool:
+    if error.detail.startswith(_UNKNOWN_REQUEST) or any(pattern.search(error.path) for pattern in _COVERED_FIELDS):
         return True
-    value = at(document.tree, written(document, split_path(error.path)))
+    value = at(document.tree, written_path(document, split_path(error.path)))
     if isinstance(value, str):
         if error.path.endswith(".deviceClassName") and value:
             return True  # unknown-class
@@ -107,7 +107,7 @@ def _is_told(document: Document, error: FieldError) -> bool:
             return True  # no-such-request
     # The rules for CEL look at what is written, unless it is too long to be looked at.
     if error.path.endswith(".cel.expression") and error.type is not ErrorType.TOO_LONG:
-        return isinstance(at(document.tree, written(document, split_path(error.path))), str)
+        return isinstance(at(document.tree, written_path(document, split_path(error.path))), str)
     pool = at(document.tree, ("spec", "pool"))
     missing = error.path in ("spec.pool.name", "spec.pool.resourceSliceCount")
     return missing and error.path.rpartition(".")[2] not in mapping(pool)

@@ -13,13 +13,13 @@ from allotment.model.validation.names import label_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.classic_dra import is_classic
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import ClaimView, at, items, mapping, text
 
 _FIRST_PART: Final = re.compile(r"[a-z]([a-z0-9]*)")
 
 
-class _Named(NamedTuple):
+class _RequestName(NamedTuple):
     """A request or an alternative (of the request called ``of``): its path, its name as written, and its class."""
 
     path: Path
@@ -28,93 +28,93 @@ class _Named(NamedTuple):
     of: str = ""
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Requests and alternatives that need a name, and those whose name is no label."""
     for claim in bundle.claims:
         if is_classic(claim.document):
             continue
         requests = mapping(at(claim.document.tree, claim.devices)).get("requests")
-        top = [_named((*claim.devices, "requests", n), request) for n, request in items(requests)]
-        groups = [top]
-        for one in top:
+        requests_ = [_request_name((*claim.devices, "requests", n), request) for n, request in items(requests)]
+        groups = [requests_]
+        for one in requests_:
             alternatives = at(claim.document.tree, (*one.path, "firstAvailable"))
             if alternatives is not None:
                 path: Path = (*one.path, "firstAvailable")
-                groups.append([_named((*path, n), entry, one.name) for n, entry in items(alternatives)])
+                groups.append([_request_name((*path, n), entry, one.name) for n, entry in items(alternatives)])
         for group in groups:
-            yield from _in_group(bundle, claim, group, group is top)
+            yield from _check_group(bundle, claim, group, group is requests_)
 
 
-def _named(path: Path, request: dict[str, Any], of: str = "") -> _Named:
+def _request_name(path: Path, request: dict[str, Any], of: str = "") -> _RequestName:
     body = mapping(request.get("exactly")) or request
-    return _Named(path, text(request.get("name")), text(body.get("deviceClassName")), of)
+    return _RequestName(path, text(request.get("name")), text(body.get("deviceClassName")), of)
 
 
-def _in_group(bundle: Bundle, claim: ClaimView, group: list[_Named], is_top: bool) -> Iterator[Found]:
-    named = {one.name for one in group if one.name}
-    nameless = [one for one in group if not one.name]
-    dangling = _dangling(claim, named) if is_top else []
+def _check_group(bundle: Bundle, claim: ClaimView, group: list[_RequestName], is_top: bool) -> Iterator[RuleMatch]:
+    named = {request.name for request in group if request.name}
+    nameless = [request for request in group if not request.name]
+    dangling = _undefined_names(claim, named) if is_top else []
     taken = {*named, *dangling}
-    for one in group:
-        if isinstance(at(claim.document.tree, (*one.path, "name")), int | float | bool | list | dict):
+    for request in group:
+        if isinstance(at(claim.document.tree, (*request.path, "name")), int | float | bool | list | dict):
             continue  # no string: another rule tells
-        if not one.name:
+        if not request.name:
             # Names that constraints or config use and nobody has can only be theirs, if there are as many.
-            used = len(nameless) == len(dangling)
-            name = dangling[nameless.index(one)] if used else _fresh(_base(one.class_name), nameless, taken)
+            is_referenced = len(nameless) == len(dangling)
+            name = dangling[nameless.index(request)] if is_referenced else _unused_name(_base_name(request.class_name), nameless, taken)
             taken.add(name)
-            edit = SetValue((*one.path, "name"), name, first=True)
-            yield Found(
+            edit = SetValue((*request.path, "name"), name, first=True)
+            yield RuleMatch(
                 claim.document,
-                one.path,
+                request.path,
                 "a request needs a name" if is_top else "an alternative of a request needs a name",
-                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=not used or len(dangling) == 1),
+                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=not is_referenced or len(dangling) == 1),
             )
-        elif problems := label_problems(one.name):
-            name = _fresh(_label(one.name) or _base(one.class_name), [], taken)
+        elif problems := label_problems(request.name):
+            name = _unused_name(_to_label(request.name) or _base_name(request.class_name), [], taken)
             taken.add(name)
-            others = _references(bundle, claim, one, name)
-            edits = ((claim.document, SetValue((*one.path, "name"), name)), *others)
-            yield Found(
+            reference_edits = _references(bundle, claim, request, name)
+            edits = ((claim.document, SetValue((*request.path, "name"), name)), *reference_edits)
+            yield RuleMatch(
                 claim.document,
-                (*one.path, "name"),
-                f'"{one.name}" cannot be the name of a request: {_short(problems[0])}',
-                fix=Fix(f"call it {name}" + (", also where it is referred to" if others else ""), edits, not others),
+                (*request.path, "name"),
+                f'"{request.name}" cannot be the name of a request: {_short_problem(problems[0])}',
+                fix=Fix(f"call it {name}" + (", also where it is referred to" if reference_edits else ""), edits, not reference_edits),
             )
 
 
-def _short(problem: str) -> str:
+def _short_problem(problem: str) -> str:
     return "it must be lower-case letters, digits and '-'" if problem.startswith("a lowercase") else problem
 
 
-def _base(class_name: str) -> str:
+def _base_name(class_name: str) -> str:
     """What a class's devices are called: ``gpu`` of gpu.nvidia.com."""
     first = class_name.partition(".")[0]
     return first if "." in class_name and _FIRST_PART.fullmatch(first) else "gpu"
 
 
-def _label(name: str) -> str:
+def _to_label(name: str) -> str:
     """A name as a DNS label; empty where nothing of it is left."""
     humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     return re.sub(r"[^a-z0-9]+", "-", humps.lower()).strip("-")[:63].strip("-")
 
 
-def _fresh(base: str, nameless: list[_Named], taken: set[str]) -> str:
+def _unused_name(base: str, nameless: list[_RequestName], used: set[str]) -> str:
     """A name that no other request has; several that have none are counted."""
-    if len(nameless) < 2 and base not in taken:
+    if len(nameless) < 2 and base not in used:
         return base
     base, number = base[:58].rstrip("-"), 1  # a label has 63 places
-    while f"{base}-{number}" in taken:
+    while f"{base}-{number}" in used:
         number += 1
     return f"{base}-{number}"
 
 
-def _dangling(claim: ClaimView, known: set[str]) -> list[str]:
+def _undefined_names(claim: ClaimView, defined: set[str]) -> list[str]:
     """Names in constraints and config that no request has, and that a request could have."""
-    used = [name for listed in _references_in(claim) for name in listed]
+    referenced = [name for listed in _references_in(claim) for name in listed]
     return [
-        name for name in dict.fromkeys(one.partition("/")[0] for one in used)
-        if name not in known and not label_problems(name)
+        name for name in dict.fromkeys(name_.partition("/")[0] for name_ in referenced)
+        if name not in defined and not label_problems(name)
     ]  # fmt: skip
 
 
@@ -123,22 +123,22 @@ def _references_in(claim: ClaimView) -> Iterator[tuple[str, ...]]:
     yield from (config.requests for config in claim.configs)
 
 
-def _references(bundle: Bundle, claim: ClaimView, one: _Named, name: str) -> list[tuple[Document, Edit]]:
+def _references(bundle: Bundle, claim: ClaimView, request: _RequestName, name: str) -> list[tuple[Document, Edit]]:
     """The edits where a request is referred to: constraints and config of the claim, and containers of its pods."""
     edits: list[tuple[Document, Edit]] = []
-    old, new = (f"{one.of}/{one.name}", f"{one.of}/{name}") if one.of else (one.name, name)
+    old, new = (f"{request.of}/{request.name}", f"{request.of}/{name}") if request.of else (request.name, name)
     for field in ("constraints", "config"):
         for number, entry in items(at(claim.document.tree, (*claim.devices, field))):
             path: Path = (*claim.devices, field, number, "requests")
             listed = entry.get("requests")
-            for place, used in enumerate(listed if isinstance(listed, list) else []):
-                if not isinstance(used, str):
+            for index, reference in enumerate(listed if isinstance(listed, list) else []):
+                if not isinstance(reference, str):
                     continue
-                if used == old:
-                    edits.append((claim.document, SetValue((*path, place), new)))
-                elif not one.of and used.startswith(f"{old}/"):
-                    edits.append((claim.document, SetValue((*path, place), new + used.removeprefix(old))))
-    if one.of:
+                if reference == old:
+                    edits.append((claim.document, SetValue((*path, index), new)))
+                elif not request.of and reference.startswith(f"{old}/"):
+                    edits.append((claim.document, SetValue((*path, index), new + reference.removeprefix(old))))
+    if request.of:
         return edits
     for pod in bundle.pods:
         entries = {
@@ -149,7 +149,7 @@ def _references(bundle: Bundle, claim: ClaimView, one: _Named, name: str) -> lis
             (pod.document, SetValue((*use.path, "request"), name))
             for container in pod.containers
             for use in container.uses
-            if use.name in entries and use.request == one.name
+            if use.name in entries and use.request == request.name
         ]
     return edits
 

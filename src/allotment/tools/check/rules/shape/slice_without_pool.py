@@ -8,12 +8,12 @@ from typing import Any
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.sentences import listed
 from allotment.tools.views import is_dra, mapping, text
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Slices without a pool, or with one that lacks its name or the number of its slices."""
     for document in bundle.documents:
         spec = document.tree.get("spec")
@@ -25,32 +25,32 @@ def _find(bundle: Bundle) -> Iterator[Found]:
         missing = [name for name in ("name", "resourceSliceCount") if name not in mapping(pool)]
         if not missing:
             continue
-        whole = not pool
-        what = (
-            "pool" if whole else f"pool.{missing[0]}" if len(missing) == 1 else "pool.name and pool.resourceSliceCount"
+        has_no_pool = not pool
+        field = (
+            "pool" if has_no_pool else f"pool.{missing[0]}" if len(missing) == 1 else "pool.name and pool.resourceSliceCount"
         )
-        yield Found(
+        yield RuleMatch(
             document,
             ("spec",) if pool is None else ("spec", "pool"),
-            f"a ResourceSlice is part of a pool, and {what} is missing",
+            f"a ResourceSlice is part of a pool, and {field} is missing",
             help="" if _pool(bundle, spec) else "name the pool, and say how many slices it has",
             fix=_fix(bundle, document, spec, missing),
-            key=True,
+            at_key=True,
         )
 
 
 def _fix(bundle: Bundle, document: Document, spec: dict[str, Any], missing: list[str]) -> Fix | None:
-    made = _pool(bundle, spec)
-    if not made:
+    pool = _pool(bundle, spec)
+    if not pool:
         return None
     if not spec.get("pool"):
         after = next((name for name in ("driver", "nodeName") if name in spec), None)
-        edits = [SetValue(("spec", "pool"), made, after=after)]
-        text_ = f'put it into pool "{made["name"]}", generation 1, of {_slices(made["resourceSliceCount"])}'
+        edits = [SetValue(("spec", "pool"), pool, after=after)]
+        description = f'put it into pool "{pool["name"]}", generation 1, of {_slices(pool["resourceSliceCount"])}'
     else:
-        edits = [SetValue(("spec", "pool", name), made[name]) for name in missing]
-        text_ = "write " + listed([f"{name}: {made[name]}" for name in missing])
-    return Fix(text_, tuple((document, edit) for edit in edits), safe=False)
+        edits = [SetValue(("spec", "pool", name), pool[name]) for name in missing]
+        description = "write " + listed([f"{name}: {pool[name]}" for name in missing])
+    return Fix(description, tuple((document, edit) for edit in edits), safe=False)
 
 
 def _slices(count: int) -> str:
@@ -62,15 +62,15 @@ def _pool(bundle: Bundle, spec: dict[str, Any]) -> dict[str, Any]:
     node, driver = text(spec.get("nodeName")), text(spec.get("driver"))
     if not node:
         return {}
-    same = {
-        one.name
-        for one in bundle.documents
-        if is_dra(one)
-        and one.kind == "ResourceSlice"
-        and mapping(one.tree.get("spec")).get("nodeName") == node
-        and mapping(one.tree.get("spec")).get("driver") == driver
+    slices = {
+        document.name
+        for document in bundle.documents
+        if is_dra(document)
+        and document.kind == "ResourceSlice"
+        and mapping(document.tree.get("spec")).get("nodeName") == node
+        and mapping(document.tree.get("spec")).get("driver") == driver
     }
-    return {"name": node, "generation": 1, "resourceSliceCount": len(same)}
+    return {"name": node, "generation": 1, "resourceSliceCount": len(slices)}
 
 
 _BAD = """\

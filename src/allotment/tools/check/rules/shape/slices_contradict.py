@@ -10,34 +10,34 @@ from allotment.model.loading.marks import split_path
 from allotment.model.slice_conflicts import contradictions
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.field_shapes import written
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.objects.field_shapes import written_path
+from allotment.tools.check.rule import RuleMatch, Rule
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """What the slices of each pool disagree about. Slices of different folders are hardly of one cluster."""
     folders: dict[str, list[Manifest]] = {}
     for manifest in bundle.manifests.values():
         folders.setdefault(posixpath.dirname(manifest.document.file), []).append(manifest)
     for manifests in folders.values():
-        for one in contradictions(manifests):
-            document = one.manifest.document
-            elsewhere = one.other is not None and one.other.file != document.file
-            yield Found(
+        for conflict in contradictions(manifests):
+            document = conflict.manifest.document
+            elsewhere = conflict.other is not None and conflict.other.file != document.file
+            yield RuleMatch(
                 document,
-                written(document, split_path(one.path)),
-                one.message,
-                help=f"{one.words} {one.other}" if one.other else "",
+                written_path(document, split_path(conflict.path)),
+                conflict.message,
+                help=f"{conflict.words} {conflict.other}" if conflict.other else "",
                 level="warning" if elsewhere else None,
             )
 
 
 def _two_slices(*devices: str) -> str:
     slices = (
-        examples.resource_slice(f"- name: {device}", driver="gpu.example.com", node="worker-1", of=2, end=f"-{end}")
+        examples.resource_slice(f"- name: {device}", driver="gpu.example.com", node="worker-1", slice_count=2, name_suffix=f"-{end}")
         for end, device in zip("ab", devices, strict=True)
     )
-    return examples.together(*slices)
+    return examples.join_documents(*slices)
 
 
 RULE = Rule(

@@ -7,55 +7,55 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.decoding_errors import Owned, misfits_of
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, mapping
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Unknown fields that no other rule explains."""
-    for owned in misfits_of(bundle, "unknown-field"):
-        misfit, struct = owned.misfit, owned.struct
-        where = struct.bare_name if struct is not None and struct.bare_name else owned.document.kind
-        fix = _fix(owned)
-        hint = "only a template has a spec in its spec" if _is_second_spec(owned) else misfit.hint
-        yield Found(
-            owned.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, key=True
+    for error in decoding_errors_for(bundle, "unknown-field"):
+        misfit, struct = error.misfit, error.struct
+        where = struct.bare_name if struct is not None and struct.bare_name else error.document.kind
+        fix = _fix(error)
+        hint = "only a template has a spec in its spec" if _is_second_spec(error) else misfit.hint
+        yield RuleMatch(
+            error.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, at_key=True
         )
 
 
-def _is_second_spec(owned: Owned) -> bool:
+def _is_second_spec(error: AttributedError) -> bool:
     """Whether a claim was written as if it were a template, with nothing else in its spec."""
-    path, tree = owned.misfit.path, owned.document.tree
+    path, tree = error.misfit.path, error.document.tree
     spec = mapping(at(tree, path[:-1]))
     return (
-        owned.document.kind == "ResourceClaim"
+        error.document.kind == "ResourceClaim"
         and path == ("spec", "spec")
         and spec.keys() == {"spec"}
         and bool(mapping(spec["spec"]))
     )
 
 
-def _fix(owned: Owned) -> Fix | None:
-    document, (path, suggestion) = owned.document, (owned.misfit.path, owned.misfit.suggestion)
-    mapping_around, name = mapping(at(document.tree, path[:-1])), str(path[-1])
+def _fix(error: AttributedError) -> Fix | None:
+    document, (path, suggestion) = error.document, (error.misfit.path, error.misfit.suggestion)
+    parent_fields, name = mapping(at(document.tree, path[:-1])), str(path[-1])
     edit: Edit
-    if name == "basic" and owned.struct is not None and owned.struct.bare_name == "Device":
-        inner = mapping(mapping_around["basic"])
-        if not inner or inner.keys() & mapping_around.keys():
+    if name == "basic" and error.struct is not None and error.struct.bare_name == "Device":
+        inner = mapping(parent_fields["basic"])
+        if not inner or inner.keys() & parent_fields.keys():
             return None
         return Fix("write its fields beside the device's name", ((document, Lift(path)),), safe=True)
-    if _is_second_spec(owned):
+    if _is_second_spec(error):
         return Fix("write its fields in the first spec", ((document, Lift(path)),), safe=True)
     parent, dot, _ = suggestion.rpartition(".")
     if dot:
-        if parent in mapping_around:
+        if parent in parent_fields:
             return None
         edit = Nest(path[:-1], (name,), parent)
         # A template holds a whole claim's spec: whoever writes devices there has left one spec out.
-        left_out = document.kind == "ResourceClaimTemplate" and suggestion == "spec.devices"
-        return Fix(f"move it under {parent}", ((document, edit),), safe=left_out)
-    if not suggestion or suggestion in mapping_around:
+        is_certain = document.kind == "ResourceClaimTemplate" and suggestion == "spec.devices"
+        return Fix(f"move it under {parent}", ((document, edit),), safe=is_certain)
+    if not suggestion or suggestion in parent_fields:
         return None
     return Fix(f"write {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False)
 

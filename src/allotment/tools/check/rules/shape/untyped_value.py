@@ -13,9 +13,9 @@ from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.objects.decoding_errors import misfits_of
-from allotment.tools.check.rule import Fix, Found, Level, Rule
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.objects.decoding_errors import decoding_errors_for
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
 from allotment.tools.check.rules.shape.wrong_type import quantity_meant
 from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
@@ -23,40 +23,40 @@ from allotment.vocabulary import drivers
 _VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Bare values, in slices and in pieces of slices."""
-    for owned in misfits_of(bundle, "untyped-value"):
-        expected = owned.expected
-        driver = text(mapping(owned.document.tree.get("spec")).get("driver"))
+    for error in decoding_errors_for(bundle, "untyped-value"):
+        expected = error.expected_shape
+        driver = text(mapping(error.document.tree.get("spec")).get("driver"))
         is_attribute = expected is not None and expected.bare_name == "DeviceAttribute"
-        yield _found(bundle, owned.document, owned.misfit.path, is_attribute, driver, "error")
+        yield _report(bundle, error.document, error.misfit.path, is_attribute, driver, "error")
     for document in bundle.documents:
         if document.kind or document.api_version:
             continue
         for field in ("attributes", "capacity"):
             for name, value in mapping(document.tree.get(field)).items():
                 if isinstance(value, str | int | float):
-                    yield _found(bundle, document, (field, name), field == "attributes", "", "warning")
+                    yield _report(bundle, document, (field, name), field == "attributes", "", "warning")
 
 
-def _found(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> Found:
+def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, driver: str, level: Level) -> RuleMatch:
     name, value = str(path[-1]), at(document.tree, path)
     if not is_attribute:
-        meant = (value, True) if _is_quantity(value) else quantity_meant(value) if isinstance(value, str) else None
-        shown = value if meant is None else meant[0]
-        message = f"{name} is a bare quantity, and must be {{value: {shown}}}"
+        quantity = (value, True) if _is_quantity(value) else quantity_meant(value) if isinstance(value, str) else None
+        value_text = value if quantity is None else quantity[0]
+        message = f"{name} is a bare quantity, and must be {{value: {value_text}}}"
         fix = None
-        if meant is not None:
-            text = "write it as value" if meant[0] == value else f"write value: {meant[0]}"
-            fix = Fix(text, ((document, SetValue(path, {"value": meant[0]})),), safe=meant[1])
-        return Found(document, path, message, fix=fix, level=level)
-    kind, meant, safe = _typed(value, _kind(bundle, driver, name))
-    shown = str(meant).lower() if isinstance(meant, bool) else meant
-    return Found(
+        if quantity is not None:
+            text = "write it as value" if quantity[0] == value else f"write value: {quantity[0]}"
+            fix = Fix(text, ((document, SetValue(path, {"value": quantity[0]})),), safe=quantity[1])
+        return RuleMatch(document, path, message, fix=fix, level=level)
+    kind, quantity, safe = _to_typed(value, _kind(bundle, driver, name))
+    value_text = str(quantity).lower() if isinstance(quantity, bool) else quantity
+    return RuleMatch(
         document,
         path,
         f"{name} has no type: an attribute is {{string: …}}, {{version: …}}, {{int: …}} or {{bool: …}}",
-        fix=Fix(f"write {kind}: {shown}", ((document, SetValue(path, {kind: meant})),), safe),
+        fix=Fix(f"write {kind}: {value_text}", ((document, SetValue(path, {kind: quantity})),), safe),
         level=level,
     )
 
@@ -72,28 +72,28 @@ def _is_quantity(value: Any) -> bool:
 def _kind(bundle: Bundle, driver: str, name: str) -> str:
     """The type that the driver gives an attribute; without a driver, the one that all agree on. Empty for none."""
     kinds: set[str] = set()
-    for one in (driver,) if driver else drivers():
-        words = words_of(bundle, one)
+    for candidate in (driver,) if driver else drivers():
+        vocab = vocabulary_of(bundle, candidate)
         domain, _, bare = name.rpartition("/")
-        term = words.attribute(domain or one, bare) if words else None
+        term = vocab.attribute(domain or candidate, bare) if vocab else None
         if term is not None:
             kinds.add(term.kind)
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _typed(value: Any, known: str) -> tuple[str, Any, bool]:
+def _to_typed(value: Any, known_type: str) -> tuple[str, Any, bool]:
     """The type of a bare value, the value in it, and whether there is no doubt."""
     if isinstance(value, bool):
         return "bool", value, True
-    if known == "version" or (isinstance(value, str) and not known and _VERSION.fullmatch(value)):
+    if known_type == "version" or (isinstance(value, str) and not known_type and _VERSION.fullmatch(value)):
         try:
             return "version", str(Semver.parse(str(value), normalize=True)), True
         except SemverError:
             pass
-    if isinstance(value, int) and known != "string":
+    if isinstance(value, int) and known_type != "string":
         return "int", value, True
     # A number with a point is read as one before anybody could keep how it was written.
-    return "string", str(value), isinstance(value, str) or (isinstance(value, int) and known == "string")
+    return "string", str(value), isinstance(value, str) or (isinstance(value, int) and known_type == "string")
 
 
 _UNTYPED = """\

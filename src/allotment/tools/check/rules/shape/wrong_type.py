@@ -14,46 +14,46 @@ from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.objects.decoding_errors import Owned, misfits_of
+from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
 from allotment.tools.check.objects.field_shapes import shape_for
 from allotment.tools.check.objects.placeholders import is_placeholder
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at
 
-_WORDS: Final = {
+_TYPE_NAMES: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
     "int32": "a whole number", "int64": "a whole number", "float64": "a number", "bytes": "base64 text",
     "Quantity": "a quantity", "Time": "a time", "MicroTime": "a time", "IntOrString": "a whole number or a string",
 }  # fmt: skip
 #: What people write behind an amount of memory: ``16 GB``, ``40GiB``, ``80gi``.
-_AMOUNT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
+_MEMORY_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """Values that do not fit, and what was plainly meant."""
-    for owned in misfits_of(bundle, "wrong-type"):
-        path, document = owned.misfit.path, owned.document
-        value, expected = at(document.tree, path), owned.expected
+    for error in decoding_errors_for(bundle, "wrong-type"):
+        path, document = error.misfit.path, error.document
+        value, expected = at(document.tree, path), error.expected_shape
         if is_placeholder(value):
             continue  # what it will be nobody can tell
-        wanted = _WORDS.get(expected.form, "") if expected else ""
-        message = f"{path[-1] if isinstance(path[-1], str) else 'the item'} is {_told(value)}"
-        message = f"{message}, and must be {wanted}" if wanted else f"{message}: {owned.misfit.message}"
-        yield Found(document, path, message, fix=_fix(owned))
+        type_name = _TYPE_NAMES.get(expected.form, "") if expected else ""
+        message = f"{path[-1] if isinstance(path[-1], str) else 'the item'} is {_describe(value)}"
+        message = f"{message}, and must be {type_name}" if type_name else f"{message}: {error.misfit.message}"
+        yield RuleMatch(document, path, message, fix=_fix(error))
 
-    yield from _of_custom_kinds(bundle)
+    yield from _check_custom_kinds(bundle)
 
 
-def _of_custom_kinds(bundle: Bundle) -> Iterator[Found]:
+def _check_custom_kinds(bundle: Bundle) -> Iterator[RuleMatch]:
     """What even a kind that nobody here knows must have the right type of: metadata, and the names in it."""
     for document, decoded in bundle.decoded.items():
         if isinstance(decoded, DecodingError) and shape_for(document) is None:
             for problem in decoded.problems:
                 if problem.code == "wrong-type":
-                    yield Found(document, split_path(problem.path), problem.message)
+                    yield RuleMatch(document, split_path(problem.path), problem.message)
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -63,18 +63,18 @@ def _told(value: Any) -> str:
     return str(value).lower()
 
 
-def _fix(owned: Owned) -> Fix | None:
-    expected, path = owned.expected, owned.misfit.path
-    value = at(owned.document.tree, path)
-    meant = _meant(expected, value) if expected else None
-    if isinstance(value, bool | int | float) and meant is not None and isinstance(meant[0], str):
+def _fix(error: AttributedError) -> Fix | None:
+    expected, path = error.expected_shape, error.misfit.path
+    value = at(error.document.tree, path)
+    converted = _convert(expected, value) if expected else None
+    if isinstance(value, bool | int | float) and converted is not None and isinstance(converted[0], str):
         # y, on and no are words to people, 1.10 and 0x10 are not 1.1 and 16.
-        written = _as_written(owned.document, path)
-        meant = meant if written.startswith(("&", "*", "!")) else (written, True)
-    if meant is None:
+        source = _as_written(error.document, path)
+        converted = converted if source.startswith(("&", "*", "!")) else (source, True)
+    if converted is None:
         return None
-    new, safe = meant
-    return Fix(f"write {_shown(new)}", ((owned.document, SetValue(path, new)),), safe)
+    new, safe = converted
+    return Fix(f"write {_format_value(new)}", ((error.document, SetValue(path, new)),), safe)
 
 
 def _as_written(document: Document, path: Path) -> str:
@@ -84,7 +84,7 @@ def _as_written(document: Document, path: Path) -> str:
     return line[start.column - 1 : end.column - 1]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"' if len(value) < 40 else "it as a string"
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def _shown(value: Any) -> str:
     return "a list of it" if isinstance(value, list) else str(value).lower()
 
 
-def _meant(expected: Shape, value: Any) -> tuple[Any, bool] | None:
+def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
     """The value that was meant, and whether it can only be that one."""
     form = expected.form
     if form in ("int32", "int64") and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", value):
@@ -116,7 +116,7 @@ def _meant(expected: Shape, value: Any) -> tuple[Any, bool] | None:
         fields = expected.element.fields if expected.element.form == "struct" else {}
         return ([value], True) if value and value.keys() <= fields.keys() else None
     if form == "struct" and isinstance(value, str):
-        return _held(expected.bare_name, value)
+        return _wrap_in_struct(expected.bare_name, value)
     return None
 
 
@@ -126,10 +126,10 @@ def quantity_meant(text: str) -> tuple[str, bool] | None:
     >>> quantity_meant("16 GiB"), quantity_meant("40GB"), quantity_meant("much")
     (('16Gi', True), ('40G', False), None)
     """
-    found = _AMOUNT.fullmatch(text)
-    if found is None:
+    match = _MEMORY_SIZE.fullmatch(text)
+    if match is None:
         return None
-    number, letter, binary, byte = found.groups()
+    number, letter, binary, byte = match.groups()
     unit = "k" if letter in "Kk" and not binary else letter.upper()
     amount = f"{number}{unit}{binary}"
     try:
@@ -140,7 +140,7 @@ def quantity_meant(text: str) -> tuple[str, bool] | None:
     return amount, bool(binary) or not byte
 
 
-def _held(struct: str, text: str) -> tuple[Any, bool] | None:
+def _wrap_in_struct(struct: str, text: str) -> tuple[Any, bool] | None:
     """A struct that holds one thing, written as that thing."""
     if struct == "CELDeviceSelector":
         return {"expression": text}, True
@@ -162,8 +162,8 @@ RULE = Rule(
         " quotes is a string to it, and an unquoted true is no string. A quantity is a number with one of Kubernetes'"
         " own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
     ),
-    bad=examples.claim("inference", more='count: "2"'),
-    good=examples.claim("inference", more="count: 2"),
+    bad=examples.claim("inference", request_extra='count: "2"'),
+    good=examples.claim("inference", request_extra="count: 2"),
     find=_find,
     fixable="safe or unsafe",
     see="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",

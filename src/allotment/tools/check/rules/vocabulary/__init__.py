@@ -22,7 +22,7 @@ from allotment.tools.check.rules.vocabulary import (
     wrong_kind,
 )
 
-VOCABULARY: Final[tuple[Rule, ...]] = (
+VOCABULARY_RULES: Final[tuple[Rule, ...]] = (
     unknown_attribute.RULE,
     unknown_capacity.RULE,
     renamed_name.RULE,

@@ -10,18 +10,18 @@ from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValu
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import slip, vocabularies
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.names.known_names import typo_of, vocabularies
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import at, mapping
 from allotment.vocabulary import Vocabulary
 
 #: Helm's own, which every chart may be given.
-_HELMS_OWN: Final = frozenset({"global", "enabled"})
+_HELM_KEYS: Final = frozenset({"global", "enabled"})
 #: NVIDIA's switch against handing out GPUs that the device plugin hands out, too.
 _OVERRIDE: Final = "gpuResourcesEnabledOverride"
-_HUMP: Final = re.compile("[a-z][A-Z]")
+_CAMEL_CASE: Final = re.compile("[a-z][A-Z]")
 #: Camel case that charts of all kinds have.
-_USUAL: Final = re.compile(
+_COMMON_KEYS: Final = re.compile(
     r"(name|fullname|namespace|labels)Override|imagePullSecrets|serviceAccount|pod[A-Z].*|nodeSelector"
 )
 
@@ -30,83 +30,83 @@ def _chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
     """The driver whose chart a document has values for, if it looks like that."""
     if document.kind or document.api_version:
         return None
-    best, most = None, 1
-    for words in vocabularies(bundle):
-        score = _telling(document.tree, words)
-        if score > most:
-            best, most = words, score
+    best, best_score = None, 1
+    for vocab in vocabularies(bundle):
+        score = _chart_score(document.tree, vocab)
+        if score > best_score:
+            best, best_score = vocab, score
     return best
 
 
-def _telling(tree: Mapping[str, Any], words: Vocabulary) -> int:
+def _chart_score(tree: Mapping[str, Any], vocab: Vocabulary) -> int:
     """How much of a document only values of this chart would say; one key that tells little is not enough."""
     score = 0
-    for first in {key.partition(".")[0] for key in words.helm} & set(tree):
-        if first == "resources":  # it is everywhere, `resources.computeDomains` is not
-            score += 2 * (not _children((first,), words.helm).isdisjoint(mapping(tree[first])))
-        elif words.vendor in first.lower() or first.startswith("gpu"):
+    for key_ in {key.partition(".")[0] for key in vocab.helm} & set(tree):
+        if key_ == "resources":  # it is everywhere, `resources.computeDomains` is not
+            score += 2 * (not _children((key_,), vocab.helm).isdisjoint(mapping(tree[key_])))
+        elif vocab.vendor in key_.lower() or key_.startswith("gpu"):
             score += 2
-        elif _HUMP.search(first) and not _USUAL.fullmatch(first):
+        elif _CAMEL_CASE.search(key_) and not _COMMON_KEYS.fullmatch(key_):
             score += 1
     return score
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for document in bundle.documents:
-        words = _chart_of(bundle, document)
-        if words is not None:
-            yield from _unread(document, words)
-            yield from _override(document, words)
+        vocab = _chart_of(bundle, document)
+        if vocab is not None:
+            yield from _check_keys(document, vocab)
+            yield from _check_override(document, vocab)
 
 
-def _unread(document: Document, words: Vocabulary) -> Iterator[Found]:
+def _check_keys(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
     """Keys that the chart has not."""
-    for path in _unknown((), document.tree, tuple(key.split(".") for key in words.helm)):
+    for path in _unknown_keys((), document.tree, tuple(key.split(".") for key in vocab.helm)):
         key = str(path[-1])
-        before = ".".join(map(str, path[:-1]))
-        dotted = _dotted(key, words.helm) if not before else ""
-        named = f"{before}.{key}" if before else key
-        if dotted:
-            yield Found(
+        prefix = ".".join(map(str, path[:-1]))
+        value_path = _value_path(key, vocab.helm) if not prefix else ""
+        full_key = f"{prefix}.{key}" if prefix else key
+        if value_path:
+            yield RuleMatch(
                 document,
                 path,
-                f'the chart has no value "{named}" and ignores it: {dotted} is meant',
-                help=_effect(dotted, words),
+                f'the chart has no value "{full_key}" and ignores it: {value_path} is meant',
+                help=_value_help(value_path, vocab),
                 fix=Fix(
-                    f"move it to {dotted}", tuple((document, e) for e in _moved(document, path, dotted)), safe=False
+                    f"move it to {value_path}", tuple((document, e) for e in _move_edits(document, path, value_path)), safe=False
                 ),
-                key=True,
+                at_key=True,
             )
             continue
-        known = slip(key, _children(path[:-1], words.helm))
-        if known and known not in mapping(at(document.tree, path[:-1])):
-            yield Found(
+        suggestion = typo_of(key, _children(path[:-1], vocab.helm))
+        if suggestion and suggestion not in mapping(at(document.tree, path[:-1])):
+            yield RuleMatch(
                 document,
                 path,
-                f'the chart has no value "{named}" and ignores it: did you mean {known}?',
-                fix=Fix(f"call it {known}", ((document, RenameKey(path, known)),), safe=False),
-                key=True,
+                f'the chart has no value "{full_key}" and ignores it: did you mean {suggestion}?',
+                fix=Fix(f"call it {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False),
+                at_key=True,
             )
-        elif not before:
-            yield Found(
+        elif not prefix:
+            yield RuleMatch(
                 document,
                 path,
-                f'the chart of {words.driver} is not known to have a value "{named}"',
+                f'the chart of {vocab.driver} is not known to have a value "{full_key}"',
                 level="note",
-                key=True,
+                at_key=True,
             )
 
 
-def _unknown(path: Path, tree: Mapping[str, Any], keys: Iterable[list[str]]) -> Iterator[Path]:
+def _unknown_keys(path: Path, tree: Mapping[str, Any], keys: Iterable[list[str]]) -> Iterator[Path]:
     """The paths of keys that are no value and lead to none. What stands below a value is the value's own."""
-    known = [key for key in keys if key]
+    key_paths = [key for key in keys if key]
     for name, value in tree.items():
-        below = [key[1:] for key in known if key[0] == name]
-        if not below:
-            if path or name not in _HELMS_OWN:
+        subkeys = [key[1:] for key in key_paths if key[0] == name]
+        if not subkeys:
+            if path or name not in _HELM_KEYS:
                 yield (*path, name)
-        elif isinstance(value, dict) and any(below):
-            yield from _unknown((*path, name), value, below)
+        elif isinstance(value, dict) and any(subkeys):
+            yield from _unknown_keys((*path, name), value, subkeys)
 
 
 def _children(path: Path, helm: Iterable[str]) -> set[str]:
@@ -115,20 +115,20 @@ def _children(path: Path, helm: Iterable[str]) -> set[str]:
     return {key[depth] for key in split if len(key) > depth and tuple(key[:depth]) == path}
 
 
-def _dotted(key: str, helm: Iterable[str]) -> str:
+def _value_path(key: str, helm: Iterable[str]) -> str:
     """The value that a key names with something else than dots or levels: ``resources-computeDomains``."""
     parts = re.split(r"[-_./]", key)
-    meant = ".".join(parts)
+    joined = ".".join(parts)
     if len(parts) > 1:
-        for known in helm:
-            steps = known.split(".")
-            if ".".join(steps[: len(parts)]).lower() == meant.lower():
+        for value in helm:
+            steps = value.split(".")
+            if ".".join(steps[: len(parts)]).lower() == joined.lower():
                 return ".".join(steps[: len(parts)])
     return ""
 
 
-def _moved(document: Document, path: Path, dotted: str) -> Iterator[Edit]:
-    *parents, last = dotted.split(".")
+def _move_edits(document: Document, path: Path, value_path: str) -> Iterator[Edit]:
+    *parents, last = value_path.split(".")
     if len(parents) == 1 and parents[0] not in document.tree:
         yield RenameKey(path, last)
         yield Nest(path[:-1], (str(path[-1]),), parents[0])
@@ -140,18 +140,18 @@ def _moved(document: Document, path: Path, dotted: str) -> Iterator[Edit]:
     yield Remove(path)
 
 
-def _effect(dotted: str, words: Vocabulary) -> str:
+def _value_help(value_path: str, vocab: Vocabulary) -> str:
     """What the value that is meant does."""
-    told = [(key, does) for key, does in words.helm.items() if key == dotted or key.startswith(f"{dotted}.")]
-    return " is for: ".join(told[0]) if told else ""
+    descriptions = [(key, description) for key, description in vocab.helm.items() if key == value_path or key.startswith(f"{value_path}.")]
+    return " is for: ".join(descriptions[0]) if descriptions else ""
 
 
-def _override(document: Document, words: Vocabulary) -> Iterator[Found]:
+def _check_override(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
     """NVIDIA's chart publishes GPUs only if somebody says that nothing else hands them out."""
     enabled = mapping(mapping(document.tree.get("resources")).get("gpus")).get("enabled", True)
-    if _OVERRIDE in words.helm and enabled is not False and document.tree.get(_OVERRIDE) is not True:
+    if _OVERRIDE in vocab.helm and enabled is not False and document.tree.get(_OVERRIDE) is not True:
         edit = SetValue((_OVERRIDE,), True)
-        yield Found(
+        yield RuleMatch(
             document,
             (_OVERRIDE,) if _OVERRIDE in document.tree else (),
             f"resources.gpus.enabled is on, as by default, and the chart installs it only with {_OVERRIDE}: true",

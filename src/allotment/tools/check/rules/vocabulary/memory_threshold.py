@@ -9,12 +9,12 @@ from typing import NamedTuple
 from allotment.model.quantity import Quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.sample_devices import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.edits import replaced
-from allotment.tools.check.selectors.expressions import Compared, read_selectors
-from allotment.tools.check.selectors.necessary_conditions import certain_comparisons
+from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, selected_by, sample_devices
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.selectors.edits import replace_extent
+from allotment.tools.check.selectors.expressions import LiteralComparison, parsed_selectors
+from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
 from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 
@@ -22,7 +22,7 @@ _GIB = 1 << 30
 _LABEL = re.compile(r"-([0-9]+)gb\b")
 
 
-class _Missed(NamedTuple):
+class _ExcludedDevice(NamedTuple):
     """Devices that fail a bound which their label passes. ``memory`` is what they publish, ``label`` in GB."""
 
     title: str
@@ -30,97 +30,97 @@ class _Missed(NamedTuple):
     label: int
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    for view, read in read_selectors(bundle):
-        for compared in certain_comparisons(read):
-            access = compared.access
-            if access.kind != "capacity" or access.name != "memory" or compared.operator not in (">", ">="):
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    for view, expr in parsed_selectors(bundle):
+        for comparison in necessary_comparisons(expr):
+            access = comparison.access
+            if access.kind != "capacity" or access.name != "memory" or comparison.operator not in (">", ">="):
                 continue
-            bound = compared.literals[0].value
+            bound = comparison.literals[0].value
             if isinstance(bound, Quantity):
-                yield from _told(bundle, view, compared, bound)
+                yield from _check_bound(bundle, view, comparison, bound)
 
 
-def _told(bundle: Bundle, view: SelectorView, compared: Compared, bound: Quantity) -> Iterator[Found]:
-    words = words_of(bundle, compared.access.domain)
-    if words is None:
+def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparison, bound: Quantity) -> Iterator[RuleMatch]:
+    vocab = vocabulary_of(bundle, comparison.access.domain)
+    if vocab is None:
         return
-    known = specimens(words.driver, words.release)
-    there = let_through(bundle, view, known, [compared.extent])
-    given = bundle.published is not None and words.driver in bundle.published.drivers
-    if given:
+    samples = sample_devices(vocab.driver, vocab.release)
+    candidates = selected_by(bundle, view, samples, [comparison.extent])
+    is_in_cluster = bundle.published is not None and vocab.driver in bundle.published.drivers
+    if is_in_cluster:
         # Only what the cluster has matters.
-        titles = {one.title for one in bundle.kept(given_specimens).get(words.driver, ())}
-        there = tuple(one for one in there if one.title in titles)
-    strict = compared.operator == ">"
-    missed = list(_missed(there, bound, strict=strict))
-    others = any((memory := one.memory()) is not None and not _fails(memory, bound, strict=strict) for one in there)
+        titles = {sample.title for sample in bundle.cached(cluster_samples).get(vocab.driver, ())}
+        candidates = tuple(sample for sample in candidates if sample.title in titles)
+    strict = comparison.operator == ">"
+    excluded = list(_excluded_devices(candidates, bound, strict=strict))
+    others_pass = any((memory := sample.memory()) is not None and not _is_below(memory, bound, strict=strict) for sample in candidates)
     # Of hardware that is known, there may be other; of what was given, none is large enough.
-    level: Level = "error" if given else "warning"
-    if others:
+    level: Level = "error" if is_in_cluster else "warning"
+    if others_pass:
         # Who asks for the figure on the label means that model, too. Who asks for more may well mean larger ones.
-        missed = [one for one in missed if bound.value() == one.label * _GIB]
+        excluded = [sample for sample in excluded if bound.value() == sample.label * _GIB]
         level = "note" if strict else "warning"
-    if not missed:
+    if not excluded:
         return
-    exactly = all(one.memory == bound for one in missed)
-    told = listed([f"{one.title} ({one.memory})" for one in missed[:4]])
-    told += f" and {len(missed) - 4} more" if len(missed) > 4 else ""
-    why = "just that" if exactly else "less than the label says"
-    asks = f"more than {bound}" if strict else f"{bound} or more"
+    exactly = all(sample.memory == bound for sample in excluded)
+    names = listed([f"{sample.title} ({sample.memory})" for sample in excluded[:4]])
+    names += f" and {len(excluded) - 4} more" if len(excluded) > 4 else ""
+    reason = "just that" if exactly else "less than the label says"
+    bound_text = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
-    lower = _round(min(one.memory.value() for one in missed), bound, strict=strict)
+    lower = _lower_bound(min(sample.memory.value() for sample in excluded), bound, strict=strict)
     if lower and level != "note":
-        literal = compared.literals[0]
+        literal = comparison.literals[0]
         quote = view.expression[literal.text_extent[0]]
-        edit = replaced(view, literal.text_extent, f"{quote}{lower}{quote}")
+        edit = replace_extent(view, literal.text_extent, f"{quote}{lower}{quote}")
         fix = Fix(f"lower the bound to {lower}", ((view.document, edit),), safe=False)
-    yield Found(
+    yield RuleMatch(
         view.document,
         view.path,
-        f"{asks} leaves out {told}: {'it has' if len(missed) == 1 else 'they have'} {why}",
+        f"{bound_text} leaves out {names}: {'it has' if len(excluded) == 1 else 'they have'} {reason}",
         help=f"lower the bound if they are meant, to {lower}" if lower else "",
         fix=fix,
         level=level,
-        part=compared.literals[0].extent,
+        span=comparison.literals[0].extent,
     )
 
 
-def _missed(devices: Iterable[Specimen], bound: Quantity, *, strict: bool) -> Iterator[_Missed]:
+def _excluded_devices(devices: Iterable[SampleDevice], bound: Quantity, *, strict: bool) -> Iterator[_ExcludedDevice]:
     """The devices whose label passes a bound that their memory does not; whole ones, if there are any."""
-    listed = list(devices)
-    whole = [one for one in listed if not one.part] or listed
-    found: dict[str, _Missed] = {}
-    for one in whole:
-        memory = one.memory()
-        if memory is not None and _fails(memory, bound, strict=strict):
-            label = _label(one, memory)
+    samples = list(devices)
+    candidates = [sample for sample in samples if not sample.partition] or samples
+    excluded: dict[str, _ExcludedDevice] = {}
+    for sample in candidates:
+        memory = sample.memory()
+        if memory is not None and _is_below(memory, bound, strict=strict):
+            label = _label_gb(sample, memory)
             if bound.value() <= label * _GIB:
-                found.setdefault(one.title, _Missed(one.title, memory, label))
-    yield from found.values()
+                excluded.setdefault(sample.title, _ExcludedDevice(sample.title, memory, label))
+    yield from excluded.values()
 
 
-def _fails(memory: Quantity, bound: Quantity, *, strict: bool) -> bool:
+def _is_below(memory: Quantity, bound: Quantity, *, strict: bool) -> bool:
     return memory < bound or (strict and memory == bound)
 
 
-def _label(device: Specimen, memory: Quantity) -> int:
+def _label_gb(device: SampleDevice, memory: Quantity) -> int:
     """How many GB the label says: that in the profile's or the model's name, else the next whole number."""
-    name = device.part.replace(".", "-") if device.part else (device.accelerator.id if device.accelerator else "")
+    name = device.partition.replace(".", "-") if device.partition else (device.accelerator.id if device.accelerator else "")
     found = _LABEL.search(name)
     return int(found[1]) if found else -(-memory.value() // _GIB)
 
 
-def _round(memory: int, bound: Quantity, *, strict: bool) -> str:
+def _lower_bound(memory: int, bound: Quantity, *, strict: bool) -> str:
     """The largest whole number of GiB, below the bound, that a memory passes.
 
     >>> _round(81559 << 20, Quantity.parse("80Gi"), strict=False), _round(40 << 30, Quantity.parse("40Gi"), strict=True)
     ('79Gi', '39Gi')
     """
-    whole = memory // _GIB
-    if strict and whole * _GIB == memory:
-        whole -= 1
-    return f"{whole}Gi" if 0 < whole * _GIB < bound.value() else ""
+    gib = memory // _GIB
+    if strict and gib * _GIB == memory:
+        gib -= 1
+    return f"{gib}Gi" if 0 < gib * _GIB < bound.value() else ""
 
 
 _EXPRESSION = """\

@@ -8,25 +8,25 @@ from typing import Final, NamedTuple
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.sample_devices import Specimen, given_specimens, let_through, specimens
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.edits import replaced
-from allotment.tools.check.selectors.expressions import Compared, Expression, Literally, read_selectors
-from allotment.tools.check.selectors.necessary_conditions import certain_comparisons
+from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, selected_by, sample_devices
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.selectors.edits import replace_extent
+from allotment.tools.check.selectors.expressions import LiteralComparison, Expression, LiteralValue, parsed_selectors
+from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
 from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"
 _FORM = re.compile(r"(?:(?P<compute>[0-9]+)c\.)?(?P<slices>[0-9]+)g\.(?P<memory>[0-9]+)gb(?P<more>[+-].+)?")
 #: Of GPUs whose tables are not among the packaged hardware: H100 with 94 GB, GH200.
-_OTHERS: Final = frozenset({
+_OTHER_PROFILES: Final = frozenset({
     "1g.12gb", "1g.12gb+me", "1g.24gb", "1g.24gb+me", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb", "3g.48gb",
     "4g.48gb", "7g.96gb",
 })  # fmt: skip
 
 
-class _Gpus(NamedTuple):
+class _GpuSelection(NamedTuple):
     """The GPUs that a selector can mean, in words, and the profiles that they have. ``given``: in the cluster."""
 
     title: str
@@ -34,90 +34,90 @@ class _Gpus(NamedTuple):
     given: bool = False
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    for view, read in read_selectors(bundle):
-        certain = {one.node.id for one in certain_comparisons(read)}
-        for compared in read.compared:
-            access = compared.access
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    for view, expr in parsed_selectors(bundle):
+        necessary = {comparison_.node.id for comparison_ in necessary_comparisons(expr)}
+        for comparison in expr.comparisons:
+            access = comparison.access
             if access.kind != "attributes" or (access.domain, access.name) != (_DRIVER, "profile"):
                 continue
-            if compared.operator not in ("==", "in"):
+            if comparison.operator not in ("==", "in"):
                 continue
-            for literal in compared.literals:
+            for literal in comparison.literals:
                 if isinstance(literal.value, str):
-                    level: Level = "error" if compared.node.id in certain and len(compared.literals) == 1 else "warning"
-                    yield from _told(bundle, view, read, compared, literal, level)
+                    level: Level = "error" if comparison.node.id in necessary and len(comparison.literals) == 1 else "warning"
+                    yield from _check_profile(bundle, view, expr, comparison, literal, level)
 
 
-def _told(
-    bundle: Bundle, view: SelectorView, read: Expression, compared: Compared, literal: Literally, level: Level
-) -> Iterator[Found]:
+def _check_profile(
+    bundle: Bundle, view: SelectorView, expr: Expression, comparison: LiteralComparison, literal: LiteralValue, level: Level
+) -> Iterator[RuleMatch]:
     name = str(literal.value)
-    words = words_of(bundle, _DRIVER)
-    known = specimens(_DRIVER, words.release if words is not None else "")
-    everything = _profiles(known)
-    gpus = _given(bundle) or _named(bundle, view, compared, known)
-    if name in (gpus.profiles if gpus is not None else {*everything, *_OTHERS}):
+    vocab = vocabulary_of(bundle, _DRIVER)
+    samples = sample_devices(_DRIVER, vocab.release if vocab is not None else "")
+    known_profiles = _profiles(samples)
+    gpus = _cluster_gpus(bundle) or _selected_gpus(bundle, view, comparison, samples)
+    if name in (gpus.profiles if gpus is not None else {*known_profiles, *_OTHER_PROFILES}):
         return
     if gpus is None:
         message = f'no known GPU has a MIG profile "{name}"'
-        meant = _nearest(name, everything)
+        suggestion = _nearest(name, known_profiles)
     else:
         message = f'{gpus.title} no MIG profile "{name}"'
-        meant = _nearest(name, gpus.profiles)
+        suggestion = _nearest(name, gpus.profiles)
     fix = None
-    if meant:
-        message += f': with as many slices it is "{meant}"' if _same_slices(name, meant) and gpus else ""
+    if suggestion:
+        message += f': with as many slices it is "{suggestion}"' if _same_slices(name, suggestion) and gpus else ""
         quote = "'" if view.expression[literal.extent[0]] == "'" else '"'
-        edit = replaced(view, literal.extent, f"{quote}{meant}{quote}")
-        fix = Fix(f"ask for {meant}", ((view.document, edit),), safe=False)
+        edit = replace_extent(view, literal.extent, f"{quote}{suggestion}{quote}")
+        fix = Fix(f"ask for {suggestion}", ((view.document, edit),), safe=False)
         if not gpus:
-            message += f': did you mean "{meant}"?'
-    shown = gpus.profiles if gpus is not None else everything
-    yield Found(
+            message += f': did you mean "{suggestion}"?'
+    available = gpus.profiles if gpus is not None else known_profiles
+    yield RuleMatch(
         view.document,
         view.path,
         message,
-        help=f"profiles are {listed(shown)}" if len(shown) <= 16 else _examples(known),
+        help=f"profiles are {listed(available)}" if len(available) <= 16 else _profile_examples(samples),
         fix=fix,
         level=level if gpus is not None and gpus.given else None,
-        part=literal.extent,
+        span=literal.extent,
     )
 
 
-def _given(bundle: Bundle) -> _Gpus | None:
+def _cluster_gpus(bundle: Bundle) -> _GpuSelection | None:
     """The GPUs of the given cluster, if there are any and all of them are known."""
-    found = bundle.kept(given_specimens).get(_DRIVER, ())
-    if not found or any(one.accelerator is None for one in found):
+    samples = bundle.cached(cluster_samples).get(_DRIVER, ())
+    if not samples or any(sample.accelerator is None for sample in samples):
         return None
-    if not any(one.part or (one.accelerator and one.accelerator.mig) for one in found):
+    if not any(sample.partition or (sample.accelerator and sample.accelerator.mig) for sample in samples):
         return None  # without MIG there is no profile at all, which V301 says
-    able = [
+    supported = [
         profile.name
-        for one in found
-        if one.accelerator and one.accelerator.mig
-        for profile in one.accelerator.mig.profiles
+        for sample in samples
+        if sample.accelerator and sample.accelerator.mig
+        for profile in sample.accelerator.mig.profiles
     ]
-    profiles = dict.fromkeys([*able, *(one.part for one in found if one.part)])
-    return _Gpus("the GPUs of the cluster have", tuple(profiles), given=True)
+    profiles = dict.fromkeys([*supported, *(sample.partition for sample in samples if sample.partition)])
+    return _GpuSelection("the GPUs of the cluster have", tuple(profiles), given=True)
 
 
-def _named(bundle: Bundle, view: SelectorView, compared: Compared, known: Collection[Specimen]) -> _Gpus | None:
+def _selected_gpus(bundle: Bundle, view: SelectorView, comparison: LiteralComparison, known: Collection[SampleDevice]) -> _GpuSelection | None:
     """The GPUs that the rest of the selector names, if it names any: by product, architecture, memory…"""
-    parts = [one for one in known if one.text("type") == "mig"]
-    left = let_through(bundle, view, parts, [compared.extent])
-    products = {one.accelerator.product: None for one in left if one.accelerator is not None}
-    if not left or len(products) == len({one.accelerator.product for one in parts if one.accelerator is not None}):
+    mig_samples = [sample for sample in known if sample.string_attribute("type") == "mig"]
+    selected = selected_by(bundle, view, mig_samples, [comparison.extent])
+    products = {sample.accelerator.product: None for sample in selected if sample.accelerator is not None}
+    if not selected or len(products) == len({sample.accelerator.product for sample in mig_samples if sample.accelerator is not None}):
         return None
     names = list(products)
     have = "has" if len(names) == 1 else "have"
     # Another condition on the piece itself (its memory, say) leaves fewer profiles than the product has.
-    every = [one for one in parts if one.accelerator is not None and one.accelerator.product in products]
-    return _Gpus(f"{listed(names)} {have}", _profiles(every))
+    samples = [sample for sample in mig_samples if sample.accelerator is not None and sample.accelerator.product in products]
+    return _GpuSelection(f"{listed(names)} {have}", _profiles(samples))
 
 
-def _profiles(devices: Iterable[Specimen]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.part for one in devices if one.part))
+def _profiles(devices: Iterable[SampleDevice]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(sample.partition for sample in devices if sample.partition))
 
 
 def _nearest(name: str, profiles: Iterable[str]) -> str:
@@ -126,38 +126,38 @@ def _nearest(name: str, profiles: Iterable[str]) -> str:
     >>> _nearest("3g.40gb", ["1g.5gb", "3g.20gb", "4g.20gb"]), _nearest("1g5gb", ["1g.5gb", "1g.5gb+me"])
     ('3g.20gb', '1g.5gb')
     """
-    listed = list(profiles)
-    plain = [one for one in listed if _plain(one) == _plain(name.lower().removeprefix("mig-"))]
-    if len(plain) == 1:
-        return plain[0]
+    known = list(profiles)
+    same_spelling = [profile for profile in known if _normalized(profile) == _normalized(name.lower().removeprefix("mig-"))]
+    if len(same_spelling) == 1:
+        return same_spelling[0]
     form = _FORM.fullmatch(name)
     if form is None:
         return ""
-    alike = [
-        (abs(int(other["memory"]) - int(form["memory"])), one)
-        for one in listed
-        if (other := _FORM.fullmatch(one)) and other["slices"] == form["slices"] and other["more"] == form["more"]
+    by_distance = [
+        (abs(int(other["memory"]) - int(form["memory"])), profile)
+        for profile in known
+        if (other := _FORM.fullmatch(profile)) and other["slices"] == form["slices"] and other["more"] == form["more"]
     ]
-    best = sorted(alike)[:2]
+    closest = sorted(by_distance)[:2]
     # Halfway between two nothing is plain.
-    return best[0][1] if best and (len(best) == 1 or best[0][0] < best[1][0]) else ""
+    return closest[0][1] if closest and (len(closest) == 1 or closest[0][0] < closest[1][0]) else ""
 
 
 def _same_slices(name: str, other: str) -> bool:
     return name.partition("g.")[0] == other.partition("g.")[0]
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[^a-z0-9+]", "", name)
 
 
-def _examples(known: Iterable[Specimen]) -> str:
+def _profile_examples(known: Iterable[SampleDevice]) -> str:
     """Profiles by product, for a start."""
-    found: dict[str, list[str]] = {}
-    for one in known:
-        if one.part and one.accelerator is not None and "+" not in one.part:
-            found.setdefault(one.accelerator.product, []).append(one.part)
-    told = (f"{product} has {listed(names)}" for product, names in list(found.items())[:2])
+    profiles_by_product: dict[str, list[str]] = {}
+    for sample in known:
+        if sample.partition and sample.accelerator is not None and "+" not in sample.partition:
+            profiles_by_product.setdefault(sample.accelerator.product, []).append(sample.partition)
+    told = (f"{product} has {listed(names)}" for product, names in list(profiles_by_product.items())[:2])
     return "; ".join(told)
 
 

@@ -9,115 +9,115 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.sample_devices import given_specimens, let_through, of_class
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.edits import renamed as renamed_access
-from allotment.tools.check.selectors.expressions import Access, Expression, read_selectors
-from allotment.tools.check.selectors.necessary_conditions import is_certain
+from allotment.tools.check.hardware.sample_devices import cluster_samples, selected_by, selected_by_class
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.edits import rename_access as renamed_access
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parsed_selectors
+from allotment.tools.check.selectors.necessary_conditions import is_necessary
 from allotment.tools.sentences import quoted
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    for view, read in read_selectors(bundle):
-        told: set[str] = set()
-        for access in read.accesses:
-            words = words_of(bundle, access.domain)
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    for view, expr in parsed_selectors(bundle):
+        reported: set[str] = set()
+        for access in expr.accesses:
+            vocab = vocabulary_of(bundle, access.domain)
             kind = "attribute" if access.kind == "attributes" else "capacity"
-            gone = words.renaming(f"{access.domain}/{access.name}", kind) if words is not None else None
-            if words is not None and gone is not None and _matters(bundle, read, access, gone):
-                found = _in_selector(bundle, view, read, access, words, gone)
+            renaming = vocab.renaming(f"{access.domain}/{access.name}", kind) if vocab is not None else None
+            if vocab is not None and renaming is not None and _uses_old_meaning(bundle, expr, access, renaming):
+                match = _in_selector(bundle, view, expr, access, vocab, renaming)
                 # Without a fix there is nothing to do at each of its places.
-                if found.fix is not None or gone.name not in told:
-                    yield found
-                told.add(gone.name)
+                if match.fix is not None or renaming.name not in reported:
+                    yield match
+                reported.add(renaming.name)
     for claim in bundle.claims:
         for constraint in claim.constraints:
             domain, _, name = constraint.attribute.rpartition("/")
-            words = words_of(bundle, domain)
-            gone = words.renaming(constraint.attribute) if words is not None else None
-            if words is None or gone is None:
+            vocab = vocabulary_of(bundle, domain)
+            renaming = vocab.renaming(constraint.attribute) if vocab is not None else None
+            if vocab is None or renaming is None:
                 continue
-            offered = _of_requests(bundle, claim, constraint, domain) or _published(bundle, domain)
-            if offered is None or name not in offered or (gone.redefined and _becomes(gone, offered)):
-                yield _in_constraint(claim, constraint, words, gone, offered)
+            offered = _names_of_requests(bundle, claim, constraint, domain) or _published_names(bundle, domain)
+            if offered is None or name not in offered or (renaming.redefined and _offered_replacement(renaming, offered)):
+                yield _in_constraint(claim, constraint, vocab, renaming, offered)
 
 
-def _matters(bundle: Bundle, read: Expression, access: Access, gone: Renamed) -> bool:
+def _uses_old_meaning(bundle: Bundle, expr: Expression, access: DeviceAccess, renaming: Renamed) -> bool:
     """Whether the old meaning is meant, and the cluster's driver does not have it."""
-    offered = _published(bundle, access.domain)
-    if offered is not None and access.name in offered and not gone.redefined:
+    offered = _published_names(bundle, access.domain)
+    if offered is not None and access.name in offered and not renaming.redefined:
         return False
-    if gone.redefined:
+    if renaming.redefined:
         # The new meaning is a PCI id (0x74a1), the old one a long number.
-        literals = [one for c in read.compared if c.access == access for one in c.literals]
-        return any(isinstance(one.value, str) and one.value.isdigit() for one in literals)
+        literals = [literal for c in expr.comparisons if c.access == access for literal in c.literals]
+        return any(isinstance(literal.value, str) and literal.value.isdigit() for literal in literals)
     return True
 
 
 def _in_selector(
-    bundle: Bundle, view: SelectorView, read: Expression, access: Access, words: Vocabulary, gone: Renamed
-) -> Found:
-    offered = _published(bundle, access.domain)
-    target = gone.becomes if offered is None else _becomes(gone, offered)
+    bundle: Bundle, view: SelectorView, expr: Expression, access: DeviceAccess, vocab: Vocabulary, renaming: Renamed
+) -> RuleMatch:
+    offered = _published_names(bundle, access.domain)
+    target = renaming.becomes if offered is None else _offered_replacement(renaming, offered)
     fix = None
-    if target and _alike(words, gone):
+    if target and _has_same_type(vocab, renaming):
         fix = Fix(
             f"read {target.removeprefix(f'{access.domain}/')}",
             ((view.document, renamed_access(view, access, target)),),
             safe=False,
         )
-    return Found(
+    return RuleMatch(
         view.document,
         view.path,
-        _message(access.name, words, gone),
-        help=_advice(gone, f'"{access.name}" in device.attributes["{access.domain}"] ? … : …'),
+        _message(access.name, vocab, renaming),
+        help=_help(renaming, f'"{access.name}" in device.attributes["{access.domain}"] ? … : …'),
         fix=fix,
-        part=access.name_extent,
-        level="note" if access.tolerant else "error" if offered is not None and is_certain(read, access) else None,
+        span=access.name_extent,
+        level="note" if access.is_optional else "error" if offered is not None and is_necessary(expr, access) else None,
     )
 
 
 def _in_constraint(
-    claim: ClaimView, constraint: ConstraintView, words: Vocabulary, gone: Renamed, offered: frozenset[str] | None
-) -> Found:
+    claim: ClaimView, constraint: ConstraintView, vocab: Vocabulary, renaming: Renamed, offered: frozenset[str] | None
+) -> RuleMatch:
     path = (*constraint.path, constraint.field)
-    target = gone.becomes if offered is None else _becomes(gone, offered) or _sibling(words, gone, offered)
+    target = renaming.becomes if offered is None else _offered_replacement(renaming, offered) or _offered_alternative(vocab, renaming, offered)
     fix = None
     if target:
         edit = SetValue(path, target)
         fix = Fix(f"set {constraint.field}: {target}", ((claim.document, edit),), safe=False)
     name = constraint.attribute.rpartition("/")[2]
-    return Found(claim.document, path, _message(name, words, gone), help=_advice(gone, ""), fix=fix)
+    return RuleMatch(claim.document, path, _message(name, vocab, renaming), help=_help(renaming, ""), fix=fix)
 
 
-def _message(name: str, words: Vocabulary, gone: Renamed) -> str:
-    domain = gone.name.rpartition("/")[0] or words.domain
-    if gone.redefined:
-        return f"{quoted(name)} of {domain} has another meaning since release {gone.release}: it was {gone.meaning}"
-    new = gone.becomes.removeprefix(f"{domain}/")
-    now = f"it is {new} now" if _alike(words, gone) else f"{new} comes nearest now"
-    after = now if gone.becomes else "nothing took its place"
-    return f"{domain} publishes no {quoted(name)} since release {gone.release}: {after}"
+def _message(name: str, vocab: Vocabulary, renaming: Renamed) -> str:
+    domain = renaming.name.rpartition("/")[0] or vocab.domain
+    if renaming.redefined:
+        return f"{quoted(name)} of {domain} has another meaning since release {renaming.release}: it was {renaming.meaning}"
+    replacement = renaming.becomes.removeprefix(f"{domain}/")
+    now = f"it is {replacement} now" if _has_same_type(vocab, renaming) else f"{replacement} comes nearest now"
+    consequence = now if renaming.becomes else "nothing took its place"
+    return f"{domain} publishes no {quoted(name)} since release {renaming.release}: {consequence}"
 
 
-def _advice(gone: Renamed, guard: str) -> str:
-    if gone.redefined:
-        return f"what it was for is {gone.becomes} now" if gone.becomes else ""
-    either = f"; where clusters differ, ask for both: {guard}" if guard and gone.becomes else ""
-    return f"it was {gone.meaning}{either}"
+def _help(renaming: Renamed, guard: str) -> str:
+    if renaming.redefined:
+        return f"what it was for is {renaming.becomes} now" if renaming.becomes else ""
+    advice = f"; where clusters differ, ask for both: {guard}" if guard and renaming.becomes else ""
+    return f"it was {renaming.meaning}{advice}"
 
 
-def _alike(words: Vocabulary, gone: Renamed) -> bool:
+def _has_same_type(vocab: Vocabulary, renaming: Renamed) -> bool:
     """Whether the new name has values of the same kind, so that what was compared with the old can stay."""
-    new = words.attributes_by_name.get(gone.becomes)
+    new = vocab.attributes_by_name.get(renaming.becomes)
     if new is None:
-        return gone.becomes in words.capacities_by_name
-    for release in reversed(words.releases):
-        earlier = vocabulary(words.driver, release)
-        old = earlier.attributes_by_name.get(gone.name) if earlier is not None else None
+        return renaming.becomes in vocab.capacities_by_name
+    for release in reversed(vocab.releases):
+        earlier = vocabulary(vocab.driver, release)
+        old = earlier.attributes_by_name.get(renaming.name) if earlier is not None else None
         if old is not None:
             return old.kind == new.kind and not new.shared
     return False
@@ -126,56 +126,56 @@ def _alike(words: Vocabulary, gone: Renamed) -> bool:
 # --- against slices ----------------------------------------------------------------------------------------------
 
 
-def _published(bundle: Bundle, domain: str) -> frozenset[str] | None:
+def _published_names(bundle: Bundle, domain: str) -> frozenset[str] | None:
     """The attributes of a driver's devices in the given slices: those of its domain bare, others in full."""
-    return bundle.kept(_by_driver).get(domain)
+    return bundle.cached(_names_by_driver).get(domain)
 
 
-def _of_requests(bundle: Bundle, claim: ClaimView, constraint: ConstraintView, driver: str) -> frozenset[str]:
+def _names_of_requests(bundle: Bundle, claim: ClaimView, constraint: ConstraintView, driver: str) -> frozenset[str]:
     """The attributes of those devices in the given slices that the constraint's requests can get."""
     names: set[str] = set()
-    wanted = {name.partition("/")[0] for name in constraint.requests}
+    request_names = {name.partition("/")[0] for name in constraint.requests}
     for request in claim.requests:
-        if wanted and request.name.partition("/")[0] not in wanted:
+        if request_names and request.name.partition("/")[0] not in request_names:
             continue
-        devices = bundle.kept(given_specimens).get(driver, ())
+        devices = bundle.cached(cluster_samples).get(driver, ())
         for selector in request.selectors:
-            devices = let_through(bundle, selector, devices)
+            devices = selected_by(bundle, selector, devices)
         if not request.selectors:
-            devices = of_class(bundle, request.class_name, devices)
-        names.update(name for one in devices for name in one.device.attributes)
-    return _both_ways(driver, names)
+            devices = selected_by_class(bundle, request.class_name, devices)
+        names.update(name for sample in devices for name in sample.device.attributes)
+    return _with_and_without_domain(driver, names)
 
 
-def _both_ways(driver: str, names: Iterable[str]) -> frozenset[str]:
+def _with_and_without_domain(driver: str, names: Iterable[str]) -> frozenset[str]:
     """Names as they may be written, with the driver's domain and without."""
-    own = f"{driver}/"
-    return frozenset(form for name in names for form in (name, name.removeprefix(own), _full(name, driver)))
+    prefix = f"{driver}/"
+    return frozenset(form for name in names for form in (name, name.removeprefix(prefix), _full_name(name, driver)))
 
 
-def _full(name: str, driver: str) -> str:
+def _full_name(name: str, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
-def _by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
+def _names_by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
     # A standard name that another vendor's driver publishes is none of this one's.
     by_driver: dict[str, list[ResourceSlice]] = {}
-    for one in bundle.slices or ():
-        by_driver.setdefault(one.spec.driver, []).append(one)
-    found: dict[str, frozenset[str]] = {}
+    for resource_slice in bundle.slices or ():
+        by_driver.setdefault(resource_slice.spec.driver, []).append(resource_slice)
+    names_by_driver: dict[str, frozenset[str]] = {}
     for driver, slices in by_driver.items():
         attributes = published(slices).attributes
-        found[driver] = _both_ways(driver, (f"{d}/{name}" for d, names in attributes.items() for name in names))
-    return found
+        names_by_driver[driver] = _with_and_without_domain(driver, (f"{d}/{name}" for d, names in attributes.items() for name in names))
+    return names_by_driver
 
 
-def _becomes(gone: Renamed, offered: frozenset[str]) -> str:
-    return gone.becomes if gone.becomes in offered else ""
+def _offered_replacement(renaming: Renamed, offered: frozenset[str]) -> str:
+    return renaming.becomes if renaming.becomes in offered else ""
 
 
-def _sibling(words: Vocabulary, gone: Renamed, offered: frozenset[str]) -> str:
+def _offered_alternative(vocab: Vocabulary, renaming: Renamed, offered: frozenset[str]) -> str:
     """What an older driver publishes of those names that became the same: a GPU's and a partition's."""
-    names = (one.name for one in words.renamed if gone.becomes and one.becomes == gone.becomes)
+    names = (candidate.name for candidate in vocab.renamed if renaming.becomes and candidate.becomes == renaming.becomes)
     return next((name for name in names if name in offered), "")
 
 
@@ -195,15 +195,15 @@ RULE = Rule(
         "two-parts-of-one-gpu",
         class_name="gpu.amd.com",
         request="parts",
-        more="count: 2",
-        beside="constraints:\n- matchAttribute: gpu.amd.com/deviceID",
+        request_extra="count: 2",
+        devices_extra="constraints:\n- matchAttribute: gpu.amd.com/deviceID",
     ),
     good=examples.claim(
         "two-parts-of-one-gpu",
         class_name="gpu.amd.com",
         request="parts",
-        more="count: 2",
-        beside="constraints:\n- matchAttribute: resource.kubernetes.io/pciBusID",
+        request_extra="count: 2",
+        devices_extra="constraints:\n- matchAttribute: resource.kubernetes.io/pciBusID",
     ),
     find=_find,
     fixable="unsafe",

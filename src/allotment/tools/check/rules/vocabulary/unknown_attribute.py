@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
-from allotment.tools.check.selectors.unpublished_names import unpublished
+from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.selectors.unpublished_names import unpublished_names
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    return unpublished(bundle, "attributes")
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    return unpublished_names(bundle, "attributes")
 
 
 RULE = Rule(

@@ -8,45 +8,45 @@ from allotment.engine.diagnosis.published_names import near
 from allotment.model.editing.edits import RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.reachability import sorts_of_class
-from allotment.tools.check.selectors.unpublished_names import unpublished
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.reachability import categories_of_class
+from allotment.tools.check.selectors.unpublished_names import unpublished_names
 from allotment.tools.views import ClaimView, RequestView, at
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    yield from unpublished(bundle, "capacity")
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    yield from unpublished_names(bundle, "capacity")
     for claim in bundle.claims:
         for request in claim.requests:
             if request.capacity:
-                yield from _requested(bundle, claim, request)
+                yield from _check_request(bundle, claim, request)
 
 
-def _requested(bundle: Bundle, claim: ClaimView, request: RequestView) -> Iterator[Found]:
+def _check_request(bundle: Bundle, claim: ClaimView, request: RequestView) -> Iterator[RuleMatch]:
     """Amounts that a request asks for of devices that several share (KEP-5075)."""
-    drivers = {sort.driver for sort in sorts_of_class(bundle, claim.document, request.class_name) or ()}
+    drivers = {category.driver for category in categories_of_class(bundle, claim.document, request.class_name) or ()}
     driver = drivers.pop() if len(drivers) == 1 else ""
-    words = words_of(bundle, driver)
-    given = bundle.published.capacities.get(driver) if bundle.published is not None else None
-    if words is None and given is None:
+    vocab = vocabulary_of(bundle, driver)
+    published = bundle.published.capacities.get(driver) if bundle.published is not None else None
+    if vocab is None and published is None:
         return  # nobody told us of it
-    if given is not None:
-        known = set(given)
+    if published is not None:
+        known = set(published)
     else:
-        known = {name.rpartition("/")[2] for name in words.capacities_by_name} if words is not None else set()
+        known = {name.rpartition("/")[2] for name in vocab.capacities_by_name} if vocab is not None else set()
     for key in request.capacity:
         name = key.removeprefix(f"{driver}/")
         path = (*request.body, "capacity", "requests", key)
         if name in known or "/" in name or at(claim.document.tree, path) is None:
             continue
-        meant = near(name, known)
+        similar = near(name, known)
         message = f'{driver} publishes no capacity "{name}", so no device has enough of it'
         fix = None
-        if len(meant) == 1 and meant[0] not in request.capacity:
-            message += f': did you mean "{meant[0]}"?'
-            fix = Fix(f"ask for {meant[0]}", ((claim.document, RenameKey(path, meant[0])),), safe=False)
-        yield Found(claim.document, path, message, fix=fix, level="error" if given is not None else "warning", key=True)
+        if len(similar) == 1 and similar[0] not in request.capacity:
+            message += f': did you mean "{similar[0]}"?'
+            fix = Fix(f"ask for {similar[0]}", ((claim.document, RenameKey(path, similar[0])),), safe=False)
+        yield RuleMatch(claim.document, path, message, fix=fix, level="error" if published is not None else "warning", at_key=True)
 
 
 RULE = Rule(

@@ -12,19 +12,19 @@ from allotment.model.resource import DeviceClass
 from allotment.model.validation.names import subdomain_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.class_suggestions import Meant, meant_class
+from allotment.tools.check.names.class_suggestions import ClassSuggestion, suggest_class
 from allotment.tools.check.names.known_names import vocabularies
-from allotment.tools.check.rule import Fix, Found, Rule
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of
 
-_NAMES = "names of classes have lower-case letters, digits, - and ."
+_NAME_FORMAT = "names of classes have lower-case letters, digits, - and ."
 #: The name of an extended resource that stands for a class of its own accord (KEP-5004).
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
+IMPLICIT_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
-class _Use(NamedTuple):
+class _ClassReference(NamedTuple):
     """A place that names a class: the field of a request, or a container's resource (``key``)."""
 
     document: Document
@@ -34,39 +34,39 @@ class _Use(NamedTuple):
     key: bool = False
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    made = {view.name for view in bundle.classes} | set(bundle.known_classes)
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    existing = {view.name for view in bundle.classes} | set(bundle.known_classes)
     charts = tuple(vocabularies(bundle))
-    installed = {term.name: chart for chart in charts for term in chart.classes}
+    charts_by_class = {term.name: chart for chart in charts for term in chart.classes}
     # A cluster's dump without a single class says nothing about classes.
-    world = bundle.world is not None and (bundle.world.hardware or bool(bundle.world.of(DeviceClass)))
-    for use in _uses(bundle):
-        bad = subdomain_problems(use.name)
-        if not bad and (use.name in made or (not world and use.name in installed)):
+    is_complete = bundle.cluster is not None and (bundle.cluster.fleet_only or bool(bundle.cluster.of(DeviceClass)))
+    for reference in _class_references(bundle):
+        is_invalid = subdomain_problems(reference.name)
+        if not is_invalid and (reference.name in existing or (not is_complete and reference.name in charts_by_class)):
             continue
-        if bad:
-            message = f'"{use.name}" cannot be the name of a class, and the API server refuses it'
-        elif world:
-            message = f'class "{use.name}" does not exist in the cluster: pods that ask for it stay pending'
+        if is_invalid:
+            message = f'"{reference.name}" cannot be the name of a class, and the API server refuses it'
+        elif is_complete:
+            message = f'class "{reference.name}" does not exist in the cluster: pods that ask for it stay pending'
         else:
-            message = f'class "{use.name}" is not in the files, and no known driver installs it'
-        gone = _gone(use.name, charts)
-        if gone is not None:
-            chart, renamed = gone
-            message = f'class "{use.name}" is no more: {chart.driver} installs none since {renamed.release}'
-        meant = _meant(use, gone, installed, made, charts, world)
-        yield Found(
-            use.document,
-            use.path,
+            message = f'class "{reference.name}" is not in the files, and no known driver installs it'
+        renaming = _renamed_class(reference.name, charts)
+        if renaming is not None:
+            chart, renamed = renaming
+            message = f'class "{reference.name}" is no more: {chart.driver} installs none since {renamed.release}'
+        suggestion = _suggest(reference, renaming, charts_by_class, existing, charts, is_complete)
+        yield RuleMatch(
+            reference.document,
+            reference.path,
             message,
-            help=_help(use, meant, installed, gone) if meant or not bad else _NAMES,
-            fix=_fix(use, meant),
-            level="error" if world or bad else "note" if meant is None and gone is None else None,
-            key=use.key,
+            help=_help(reference, suggestion, charts_by_class, renaming) if suggestion or not is_invalid else _NAME_FORMAT,
+            fix=_fix(reference, suggestion),
+            level="error" if is_complete or is_invalid else "note" if suggestion is None and renaming is None else None,
+            at_key=reference.key,
         )
 
 
-def _uses(bundle: Bundle) -> Iterator[_Use]:
+def _class_references(bundle: Bundle) -> Iterator[_ClassReference]:
     for claim in bundle.claims:
         for request in claim.requests:
             if not request.class_name:
@@ -74,17 +74,17 @@ def _uses(bundle: Bundle) -> Iterator[_Use]:
             for base in (request.body, request.path):
                 path: Path = (*base, "deviceClassName")
                 if at(claim.document.tree, path) == request.class_name:
-                    yield _Use(claim.document, path, request.class_name, request)
+                    yield _ClassReference(claim.document, path, request.class_name, request)
                     break
     for pod in bundle.pods:
         for container in pod.containers:
             for resource in container.limits:
-                if str(resource).startswith(IMPLICIT):
+                if str(resource).startswith(IMPLICIT_RESOURCE_PREFIX):
                     path = (*container.path, "resources", "limits", resource)
-                    yield _Use(pod.document, path, resource.removeprefix(IMPLICIT), key=True)
+                    yield _ClassReference(pod.document, path, resource.removeprefix(IMPLICIT_RESOURCE_PREFIX), key=True)
 
 
-def _gone(name: str, charts: tuple[Vocabulary, ...]) -> tuple[Vocabulary, Renamed] | None:
+def _renamed_class(name: str, charts: tuple[Vocabulary, ...]) -> tuple[Vocabulary, Renamed] | None:
     for chart in charts:
         for renamed in chart.renamed:
             if renamed.kind == "class" and renamed.name == name:
@@ -92,23 +92,23 @@ def _gone(name: str, charts: tuple[Vocabulary, ...]) -> tuple[Vocabulary, Rename
     return None
 
 
-def _meant(
-    use: _Use,
-    gone: tuple[Vocabulary, Renamed] | None,
-    installed: dict[str, Vocabulary],
-    made: set[str],
+def _suggest(
+    reference: _ClassReference,
+    renaming: tuple[Vocabulary, Renamed] | None,
+    charts_by_class: dict[str, Vocabulary],
+    existing: set[str],
     charts: tuple[Vocabulary, ...],
-    world: bool,
-) -> Meant | None:
-    if gone is not None:
-        becomes = gone[1].becomes
-        return Meant(becomes, "") if becomes and not _needs_parameters(gone[0], becomes) else None
-    if use.name in installed:
+    is_complete: bool,
+) -> ClassSuggestion | None:
+    if renaming is not None:
+        becomes = renaming[1].becomes
+        return ClassSuggestion(becomes, "") if becomes and not _needs_parameters(renaming[0], becomes) else None
+    if reference.name in charts_by_class:
         return None
-    if not world:
-        return meant_class(use.name, use.request, [*made, *installed], charts)
-    meant = meant_class(use.name, use.request, made, charts)
-    return meant if meant is not None and meant.name in made else None
+    if not is_complete:
+        return suggest_class(reference.name, reference.request, [*existing, *charts_by_class], charts)
+    suggestion = suggest_class(reference.name, reference.request, existing, charts)
+    return suggestion if suggestion is not None and suggestion.name in existing else None
 
 
 def _needs_parameters(chart: Vocabulary, name: str) -> bool:
@@ -124,44 +124,44 @@ def _needs_parameters(chart: Vocabulary, name: str) -> bool:
 
 
 def _help(
-    use: _Use, meant: Meant | None, installed: dict[str, Vocabulary], gone: tuple[Vocabulary, Renamed] | None
+    reference: _ClassReference, suggestion: ClassSuggestion | None, charts_by_class: dict[str, Vocabulary], renaming: tuple[Vocabulary, Renamed] | None
 ) -> str:
-    if gone is not None:
-        chart, renamed = gone
-        told = f"it was for {renamed.meaning}" + (f"; now {renamed.becomes} is" if renamed.becomes else "")
+    if renaming is not None:
+        chart, renamed = renaming
+        text = f"it was for {renamed.meaning}" + (f"; now {renamed.becomes} is" if renamed.becomes else "")
         if renamed.becomes and _needs_parameters(chart, renamed.becomes):
-            told += ", in claims that the driver's controller writes"
-        return told
-    if use.name in installed:
-        return f"the chart of {installed[use.name].driver} installs it; or make a DeviceClass of that name"
-    if meant is not None:
-        return meant.why
+            text += ", in claims that the driver's controller writes"
+        return text
+    if reference.name in charts_by_class:
+        return f"the chart of {charts_by_class[reference.name].driver} installs it; or make a DeviceClass of that name"
+    if suggestion is not None:
+        return suggestion.reason
     return "check it together with the file of the DeviceClass, or give --cluster"
 
 
-def _fix(use: _Use, meant: Meant | None) -> Fix | None:
-    if meant is None:
+def _fix(reference: _ClassReference, suggestion: ClassSuggestion | None) -> Fix | None:
+    if suggestion is None:
         return None
     edits: list[Edit] = []
-    text = f"use class {meant.name}"
-    if use.key:
-        resources = use.path[:-2]
+    text = f"use class {suggestion.name}"
+    if reference.key:
+        resources = reference.path[:-2]
         for field in ("limits", "requests"):
-            path = (*resources, field, use.path[-1])
-            if at(use.document.tree, path) is not None:
-                edits.append(RenameKey(path, f"{IMPLICIT}{meant.name}"))
+            path = (*resources, field, reference.path[-1])
+            if at(reference.document.tree, path) is not None:
+                edits.append(RenameKey(path, f"{IMPLICIT_RESOURCE_PREFIX}{suggestion.name}"))
     else:
-        edits.append(SetValue(use.path, meant.name))
-        if meant.selector:
-            selector = {"cel": {"expression": meant.selector}}
-            beside = (*use.path[:-1], "selectors")
-            there = at(use.document.tree, beside)
-            if isinstance(there, list):
-                edits.append(InsertItem(beside, len(there), selector))
+        edits.append(SetValue(reference.path, suggestion.name))
+        if suggestion.selector:
+            selector = {"cel": {"expression": suggestion.selector}}
+            selectors_path = (*reference.path[:-1], "selectors")
+            selectors = at(reference.document.tree, selectors_path)
+            if isinstance(selectors, list):
+                edits.append(InsertItem(selectors_path, len(selectors), selector))
             else:
-                edits.append(SetValue(beside, [selector], after="deviceClassName"))
-            text = f"use class {meant.name} with a selector for the model in the name"
-    return Fix(text, tuple((use.document, edit) for edit in edits), safe=False)
+                edits.append(SetValue(selectors_path, [selector], after="deviceClassName"))
+            text = f"use class {suggestion.name} with a selector for the model in the name"
+    return Fix(text, tuple((reference.document, edit) for edit in edits), safe=False)
 
 
 RULE = Rule(

@@ -10,10 +10,10 @@ from allotment.cel.source_spans import Extent
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import STANDARD, slip, vocabularies
-from allotment.tools.check.rule import Fix, Found, Level, Rule
-from allotment.tools.check.selectors.expressions import Expression, read_selectors
-from allotment.tools.check.selectors.necessary_conditions import is_certain_at
+from allotment.tools.check.names.known_names import STANDARD_DOMAIN, typo_of, vocabularies
+from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
+from allotment.tools.check.selectors.necessary_conditions import is_necessary_at
 from allotment.tools.views import ClaimView, ClassView, SelectorView, at, text
 from allotment.vocabulary import drivers
 
@@ -21,14 +21,14 @@ from allotment.vocabulary import drivers
 _EXAMPLE_DOMAIN: Final = re.compile(r"(^|\.)example(\.(com|net|org|io))?$")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    names = _Names(bundle)
-    for view, read in read_selectors(bundle):
-        for name, extent in read.drivers:
-            yield from names.unknown(view, read, name, extent, f'no driver is called "{name}"')
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    names = _DriverNames(bundle)
+    for view, expr in parsed_selectors(bundle):
+        for name, extent in expr.compared_drivers:
+            yield from names.unknown(view, expr, name, extent, f'no driver is called "{name}"')
         seen: set[str] = set()
-        tested = {name for name, _ in read.drivers if not names.meant(name)}
-        for access in read.accesses:
+        tested = {name for name, _ in expr.compared_drivers if not names.meant(name)}
+        for access in expr.accesses:
             # A domain without a dot is C205's: most likely a name stands in its place.
             # One with a slash is, too; one that device.driver is compared with is told of there.
             if not access.steps or "." not in access.domain or "/" in access.domain or access.domain in tested:
@@ -36,32 +36,32 @@ def _find(bundle: Bundle) -> Iterator[Found]:
             if access.domain not in seen or names.meant(access.domain):
                 seen.add(access.domain)
                 message = f'no driver publishes anything in "{access.domain}"'
-                yield from names.unknown(view, read, access.domain, access.steps[0].key_extent, message)
+                yield from names.unknown(view, expr, access.domain, access.steps[0].key_extent, message)
     holders: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)
     for holder in holders:
         for config in holder.configs:
             path = (*config.path, "opaque", "driver")
-            meant = names.meant(config.driver) if config.driver else ""
-            if meant:
-                yield Found(
+            suggestion = names.meant(config.driver) if config.driver else ""
+            if suggestion:
+                yield RuleMatch(
                     holder.document,
                     path,
                     f'no driver is called "{config.driver}", so nobody reads these parameters: '
-                    f"{names.vendor(meant)} is {meant}",
-                    fix=_fix(holder, SetValue(path, meant), meant),
+                    f"{names.vendor(suggestion)} is {suggestion}",
+                    fix=_fix(holder, SetValue(path, suggestion), suggestion),
                 )
 
 
-class _Names:
+class _DriverNames:
     """Drivers that there are: known ones, and those of slices and parameters in the files or the cluster."""
 
     def __init__(self, bundle: Bundle) -> None:
-        given = bundle.published
-        self.given = given
-        own = {text(at(d.tree, ("spec", "driver"))) for d in bundle.documents if d.kind == "ResourceSlice"}
-        self.real = {*drivers(), STANDARD, *own, *(given.domains() if given is not None else ())}
-        self.mistaken = {name: words.driver for words in vocabularies(bundle) for name in words.mistaken}
-        self.titles = {words.driver: words.title for words in vocabularies(bundle)}
+        published = bundle.published
+        self.given = published
+        slice_drivers = {text(at(d.tree, ("spec", "driver"))) for d in bundle.documents if d.kind == "ResourceSlice"}
+        self.real = {*drivers(), STANDARD_DOMAIN, *slice_drivers, *(published.domains() if published is not None else ())}
+        self.mistaken = {name: vocab.driver for vocab in vocabularies(bundle) for name in vocab.mistaken}
+        self.titles = {vocab.driver: vocab.title for vocab in vocabularies(bundle)}
 
     def meant(self, name: str) -> str:
         """The driver that is meant by a name that is none; empty where it is one, or nobody knows."""
@@ -70,34 +70,34 @@ class _Names:
         if name in self.mistaken:
             return self.mistaken[name]
         # Names of examples are made up, and many of them alike: acme.example.com is none of gpu.example.com's.
-        return "" if _EXAMPLE_DOMAIN.search(name) else slip(name, self.real - {STANDARD})
+        return "" if _EXAMPLE_DOMAIN.search(name) else typo_of(name, self.real - {STANDARD_DOMAIN})
 
     def vendor(self, driver: str) -> str:
         """What to call a driver before its name is told."""
         title = self.titles.get(driver, "")
         return f"that of {title.partition(':')[0]}" if title else "the nearest"
 
-    def unknown(self, view: SelectorView, read: Expression, name: str, extent: Extent, message: str) -> Iterator[Found]:
+    def unknown(self, view: SelectorView, expr: Expression, name: str, extent: Extent, message: str) -> Iterator[RuleMatch]:
         """What is to be said of a driver's name in an expression."""
-        meant = self.meant(name)
-        absent = self.given is not None and bool(self.given.drivers) and name not in self.real
-        if not meant and not absent:
+        suggestion = self.meant(name)
+        is_absent = self.given is not None and bool(self.given.drivers) and name not in self.real
+        if not suggestion and not is_absent:
             return
-        level: Level = "error" if absent and is_certain_at(read, extent) else "warning"
+        level: Level = "error" if is_absent and is_necessary_at(expr, extent) else "warning"
         quote = view.expression[extent[0]]
         fix = None
-        if meant:
-            message += f": {self.vendor(meant)} is {meant}"
+        if suggestion:
+            message += f": {self.vendor(suggestion)} is {suggestion}"
             if quote in "\"'":
-                edit = ReplaceText(view.path, extent[0], extent[1], f"{quote}{meant}{quote}")
-                fix = _fix(view, edit, meant)
-        elif absent:
+                edit = ReplaceText(view.path, extent[0], extent[1], f"{quote}{suggestion}{quote}")
+                fix = _fix(view, edit, suggestion)
+        elif is_absent:
             message += " in the cluster"
-        yield Found(view.document, view.path, message, fix=fix, part=extent, level=level)
+        yield RuleMatch(view.document, view.path, message, fix=fix, span=extent, level=level)
 
 
-def _fix(holder: SelectorView | ClaimView | ClassView, edit: Edit, meant: str) -> Fix:
-    return Fix(f"write {meant}", ((holder.document, edit),), safe=False)
+def _fix(holder: SelectorView | ClaimView | ClassView, edit: Edit, suggestion: str) -> Fix:
+    return Fix(f"write {suggestion}", ((holder.document, edit),), safe=False)
 
 
 RULE = Rule(

@@ -8,47 +8,47 @@ from typing import Final
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.names.known_names import words_of
-from allotment.tools.check.rule import Fix, Found, Rule
-from allotment.tools.check.selectors.edits import replaced
-from allotment.tools.check.selectors.expressions import Access, Compared, Literally, read_selectors
+from allotment.tools.check.names.known_names import vocabulary_of
+from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.selectors.edits import replace_extent
+from allotment.tools.check.selectors.expressions import DeviceAccess, LiteralComparison, LiteralValue, parsed_selectors
 from allotment.tools.views import SelectorView
 
 #: What to call values and literals of a kind.
-_CALLED: Final = {
+_TYPE_NAMES: Final = {
     "string": "a string", "int": "a whole number", "bool": "true or false", "version": "a version",
     "double": "a number",
 }  # fmt: skip
 _INT = re.compile(r"-?[0-9]{1,18}")
 
 
-def _find(bundle: Bundle) -> Iterator[Found]:
-    for view, read in read_selectors(bundle):
-        for compared in read.compared:
-            kind = _kind(bundle, compared.access)
-            if not kind:
+def _find(bundle: Bundle) -> Iterator[RuleMatch]:
+    for view, expr in parsed_selectors(bundle):
+        for comparison in expr.comparisons:
+            attribute_type = _attribute_type(bundle, comparison.access)
+            if not attribute_type:
                 continue
-            for literal in compared.literals:
-                found = _kind_of(literal, kind)
+            for literal in comparison.literals:
+                literal_type = _literal_type(literal, attribute_type)
                 # A version compared with a text or a number is an error, and C203's.
-                if found and found != kind and (kind != "version" or found == "bool"):
-                    yield _told(view, compared, literal, kind, found)
+                if literal_type and literal_type != attribute_type and (attribute_type != "version" or literal_type == "bool"):
+                    yield _report(view, comparison, literal, attribute_type, literal_type)
 
 
-def _kind(bundle: Bundle, access: Access) -> str:
+def _attribute_type(bundle: Bundle, access: DeviceAccess) -> str:
     """The kind of an attribute's values, by the given slices or the driver's words; empty where nobody knows."""
     if access.kind != "attributes":
         return ""
     if bundle.published is not None:
         kinds = bundle.published.attributes.get(access.domain, {}).get(access.name, frozenset())
         if kinds:
-            return next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_CALLED) else ""
-    words = words_of(bundle, access.domain)
-    term = words.attribute(access.domain, access.name) if words is not None else None
+            return next(iter(kinds)) if len(kinds) == 1 and kinds <= set(_TYPE_NAMES) else ""
+    vocab = vocabulary_of(bundle, access.domain)
+    term = vocab.attribute(access.domain, access.name) if vocab is not None else None
     return term.kind if term is not None else ""
 
 
-def _kind_of(literal: Literally, kind: str) -> str:
+def _literal_type(literal: LiteralValue, attribute_type: str) -> str:
     """The kind of a literal; empty for those that other rules speak of."""
     if isinstance(literal.value, bool):
         return "bool"
@@ -56,37 +56,37 @@ def _kind_of(literal: Literally, kind: str) -> str:
         return "int"
     if isinstance(literal.value, float):
         # In CEL 4 equals 4.0.
-        return "int" if kind == "int" and literal.value.is_integer() else "double"
+        return "int" if attribute_type == "int" and literal.value.is_integer() else "double"
     return "string" if isinstance(literal.value, str) else ""
 
 
-def _told(view: SelectorView, compared: Compared, literal: Literally, kind: str, found: str) -> Found:
-    access = compared.access
-    written = view.expression[literal.extent[0] : literal.extent[1]]
-    return Found(
+def _report(view: SelectorView, comparison: LiteralComparison, literal: LiteralValue, attribute_type: str, literal_type: str) -> RuleMatch:
+    access = comparison.access
+    source = view.expression[literal.extent[0] : literal.extent[1]]
+    return RuleMatch(
         view.document,
         view.path,
-        f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: they are never equal"
-        if compared.operator in ("==", "!=", "in")
-        else f"{access.name} is {_CALLED[kind]}, and {written} is {_CALLED[found]}: comparing them is an error",
-        fix=_fix(view, literal, kind, written),
-        part=literal.extent,
+        f"{access.name} is {_TYPE_NAMES[attribute_type]}, and {source} is {_TYPE_NAMES[literal_type]}: they are never equal"
+        if comparison.operator in ("==", "!=", "in")
+        else f"{access.name} is {_TYPE_NAMES[attribute_type]}, and {source} is {_TYPE_NAMES[literal_type]}: comparing them is an error",
+        fix=_fix(view, literal, attribute_type, source),
+        span=literal.extent,
     )
 
 
-def _fix(view: SelectorView, literal: Literally, kind: str, written: str) -> Fix | None:
+def _fix(view: SelectorView, literal: LiteralValue, attribute_type: str, source: str) -> Fix | None:
     value = literal.value
     text = ""
-    match kind:
+    match attribute_type:
         case "int" if isinstance(value, str) and _INT.fullmatch(value.strip()):
             text = str(int(value))
         case "bool" if isinstance(value, str) and value.lower() in ("true", "false"):
             text = value.lower()
         case "string" if isinstance(value, bool | int | float):
-            text = f'"{written}"'
+            text = f'"{source}"'
     if not text:
         return None
-    edit = replaced(view, literal.extent, text)
+    edit = replace_extent(view, literal.extent, text)
     return Fix(f"compare with {text}", ((view.document, edit),), safe=True)
 
 

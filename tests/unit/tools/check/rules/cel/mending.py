@@ -9,8 +9,8 @@ from typing import NamedTuple
 from allotment.cel.source_spans import located
 from allotment.model.editing.edits import ReplaceText
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found
-from allotment.tools.check.rules.cel import CEL
+from allotment.tools.check.rule import RuleMatch
+from allotment.tools.check.rules.cel import CEL_RULES
 from tests.unit.tools.check.bundles import bundle_of
 
 NVIDIA = 'device.attributes["gpu.nvidia.com"]'
@@ -57,10 +57,10 @@ def bundle(expression: str, class_name: str = "", fleet: str = "") -> Bundle:
     return bundle_of(_CLAIM.format(class_name, written) if class_name else _CLASS.format(written), fleet=fleet)
 
 
-def found(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[str, Found]]:
+def found(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[str, RuleMatch]]:
     """What the rules find, with their codes."""
     held = bundle(expression, class_name, fleet)
-    return [(rule.code, one) for rule in CEL for one in rule.find(held)]
+    return [(rule.code, one) for rule in CEL_RULES for one in rule.find(held)]
 
 
 def codes(expression: str, class_name: str = "") -> list[str]:
@@ -74,14 +74,14 @@ def told(expression: str, class_name: str = "") -> list[Told]:
         Told(
             code,
             one.message,
-            expression[slice(*one.part)] if one.part else expression,
+            expression[slice(*one.span)] if one.span else expression,
             mended(expression, one) if one.fix else None,
         )
         for code, one in found(expression, class_name)
     ]
 
 
-def mended(expression: str, one: Found) -> str:
+def mended(expression: str, one: RuleMatch) -> str:
     """The expression after a finding's fix."""
     assert one.fix is not None
     for document, edit in reversed(one.fix.edits):

@@ -14,7 +14,7 @@ from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 from allotment.tools.check.rule import Rule
-from allotment.tools.check.rules.cel import CEL
+from allotment.tools.check.rules.cel import CEL_RULES
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
 from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
@@ -24,11 +24,11 @@ _FEATURES = Features(kube="1.36")
 _ORDERED = f'({C}.memory.add(1).compareTo(quantity("40Gi")) > 0 || {N}.driverVersion == semver("550.1.0"))'
 
 
-@pytest.mark.parametrize("rule", CEL, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", CEL_RULES, ids=lambda rule: rule.code)
 def test_examples_keep_what_they_promise(rule: Rule) -> None:
     bad, good = bundle_of(rule.bad), bundle_of(rule.good)
     (one,) = rule.find(bad)
-    assert [r.code for r in CEL for _ in r.find(good)] == []
+    assert [r.code for r in CEL_RULES for _ in r.find(good)] == []
     if rule.fixable:
         assert mended(bad.selectors[0].expression, one) == good.selectors[0].expression
         assert one.fix is not None
@@ -97,8 +97,8 @@ _PIECES = st.sampled_from(
 @given(st.lists(_PIECES, max_size=14).map("".join), st.sampled_from(["", "gpu.nvidia.com", "nobody-knows"]))
 def test_no_expression_breaks_a_rule(source: str, class_name: str) -> None:
     for code, one in found(source, class_name):
-        if one.part is not None:
-            assert 0 <= one.part[0] < one.part[1] <= len(source), code
+        if one.span is not None:
+            assert 0 <= one.span[0] < one.span[1] <= len(source), code
         if one.fix is not None:
             assert mended(source, one) != source, code
     in_the_end(source, class_name)

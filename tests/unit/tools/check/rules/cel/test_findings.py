@@ -194,7 +194,7 @@ def test_a_device_of_the_given_cluster_proves_it() -> None:
 
 def test_an_expression_of_nothing() -> None:
     ((code, one),) = found("", GPU)
-    assert (code, one.part) == ("C201", None)
+    assert (code, one.span) == ("C201", None)
     assert "empty" in one.message
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.model.editing.tree_edits import edited
 from allotment.model.loading.marks import join_path
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rule import RuleMatch, Rule
 from tests.unit.tools.check.bundles import bundle_of
 
 GPU = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
@@ -81,7 +81,7 @@ def told(rule: Rule, *texts: str, **world: Any) -> list[tuple[str, str]]:
     ]
 
 
-def found(rule: Rule, *texts: str, **world: Any) -> list[Found]:
+def found(rule: Rule, *texts: str, **world: Any) -> list[RuleMatch]:
     """What a rule finds in objects."""
     return list(rule.find(bundle_of("---\n".join(texts), **world)))
 

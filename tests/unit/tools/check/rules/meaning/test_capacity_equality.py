@@ -49,7 +49,7 @@ def test_counts_and_what_is_meant_so_are_left_alone(expression: str) -> None:
 def test_it_points_at_the_comparison() -> None:
     before = 'device.attributes["gpu.nvidia.com"].type == "gpu" && '
     (one,) = found(RULE, claim(selecting(f'{before}{MEMORY} == quantity("64Gi")')))
-    assert one.part == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
+    assert one.span == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
 
 
 def test_fragments_are_read_too() -> None:

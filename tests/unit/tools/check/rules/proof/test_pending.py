@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.proof import not_tried, pending
-from allotment.tools.check.rules.static_rules import UNTRIED
+from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.run import check
-from allotment.tools.check.simulation.result import tried
+from allotment.tools.check.simulation.result import simulation_report
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
     asking,
@@ -51,9 +51,9 @@ COUNT = "spec.devices.requests[0].exactly.count"
 def test_what_fits_is_not_spoken_of() -> None:
     texts = (template(), workload(replicas=4))
     assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
-    made = tried(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), UNTRIED)
+    made = simulation_report(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), STATIC_RULES)
     assert made is not None
-    assert made.proof.fits == 4
+    assert made.outcome.fitting == 4
 
 
 def test_without_devices_nothing_is_tried() -> None:
@@ -118,9 +118,9 @@ def test_labels_of_nodes_are_not_known_of_machines() -> None:
 def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
     texts = (template(asking(deviceClassName="no-such-class")), pod())
     assert told(PENDING, *texts, fleet="t4") == []
-    made = tried(bundle_of("---\n".join(texts), fleet="t4"), UNTRIED)
+    made = simulation_report(bundle_of("---\n".join(texts), fleet="t4"), STATIC_RULES)
     assert made is not None
-    assert [one.answers[0].reasons.headline.code for one in made.proof.pending if one.answers[0].reasons] == [
+    assert [one.answers[0].reasons.headline.code for one in made.outcome.pending if one.answers[0].reasons] == [
         "class-missing"
     ]
 

@@ -9,11 +9,11 @@ from allotment.model.editing.edits import Edit
 from allotment.model.editing.tree_edits import edited
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.rule import RuleMatch, Rule
 from tests.unit.tools.check.bundles import bundle_of
 
 
-def found_in(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[Found]:
+def found_in(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[RuleMatch]:
     """The findings of one rule; ``settings`` are those of a bundle."""
     return list(rule.find(bundle_of(files, **settings)))
 
@@ -29,7 +29,7 @@ def mended(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[
     return trees_after(bundle, list(rule.find(bundle)))
 
 
-def trees_after(bundle: Bundle, findings: list[Found]) -> list[dict[str, Any]]:
+def trees_after(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any]]:
     """The documents of a bundle after the fixes of these findings."""
     edits: dict[Document, list[Edit]] = {}
     for one in findings:

@@ -11,7 +11,7 @@ from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, Features
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.model.validation import disabled_fields
-from allotment.tools.check.objects.gates import gates_in_the_way
+from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.rules.shape import gate_off
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.shape.finding import claim, found_in
@@ -65,7 +65,7 @@ EVERYTHING: Final = {gate: True for gate, releases in GATES.items() if "1.36" in
 def gates_of(tree: dict[str, Any], **gates: bool) -> set[str]:
     bundle = bundle_of(json.dumps(tree), gates={**EVERYTHING, **gates})
     (document,) = bundle.documents
-    return {needed.gate for needed in gates_in_the_way(bundle, document)}
+    return {needed.gate for needed in disabled_gates(bundle, document)}
 
 
 @pytest.mark.parametrize(("gate", "tree"), NEEDY, ids=str)

@@ -7,7 +7,7 @@ import pytest
 from allotment.cel.selector import compile_selector
 from allotment.model.features import Features
 from allotment.tools.check.rules.shape import key_operator_values, unknown_field
-from allotment.tools.check.selectors.cel_conversion import in_cel
+from allotment.tools.check.selectors.cel_conversion import to_cel
 from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended
 
 RULE = key_operator_values.RULE
@@ -36,10 +36,10 @@ def request(selector: str, device_class: str = "gpu.nvidia.com") -> str:
     ],
 )
 def test_what_was_meant(key: str, operator: str, values: list[str], expression: str) -> None:
-    meant = in_cel(key, operator, values, "gpu.nvidia.com")
+    meant = to_cel(key, operator, values, "gpu.nvidia.com")
     assert meant is not None
     assert meant.expression == expression
-    assert meant.guessed
+    assert meant.assumptions
     compile_selector(expression, Features("1.36"))
 
 
@@ -55,7 +55,7 @@ def test_what_was_meant(key: str, operator: str, values: list[str], expression: 
     ],
 )
 def test_what_nobody_can_tell(key: str, operator: str, values: list[str]) -> None:
-    assert in_cel(key, operator, values, "gpu.nvidia.com") is None
+    assert to_cel(key, operator, values, "gpu.nvidia.com") is None
 
 
 def test_the_fix_says_what_it_guessed_and_is_not_safe() -> None:

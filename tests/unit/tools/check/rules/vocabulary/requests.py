@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.model.editing.tree_edits import edited
-from allotment.tools.check.bundle import Bundle, Settings
-from allotment.tools.check.rule import Found, Rule
+from allotment.tools.check.bundle import Bundle, CheckSettings
+from allotment.tools.check.rule import RuleMatch, Rule
 from tests.unit.tools.check.bundles import bundle_of
 
 NVIDIA = 'device.attributes["gpu.nvidia.com"]'
@@ -42,10 +42,10 @@ def bundle(
 ) -> Bundle:
     """A bundle for these releases and gates of drivers."""
     made = bundle_of(text, **world)
-    return Bundle(made.documents, Settings(made.features, drivers or {}, driver_gates or {}), made.world)
+    return Bundle(made.documents, CheckSettings(made.features, drivers or {}, driver_gates or {}), made.cluster)
 
 
-def found_in(rule: Rule, text: str, **settings: Any) -> list[Found]:
+def found_in(rule: Rule, text: str, **settings: Any) -> list[RuleMatch]:
     """What a rule finds."""
     return list(rule.find(bundle(text, **settings)))
 

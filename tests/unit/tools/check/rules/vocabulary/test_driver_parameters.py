@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from allotment.tools.check.rule import Found
+from allotment.tools.check.rule import RuleMatch
 from allotment.tools.check.rules.vocabulary import driver_parameters
 from tests.unit.tools.check.rules.vocabulary.requests import after, claim, found_in, told
 
@@ -29,7 +29,7 @@ def mended(text: str) -> dict[str, Any]:
     return parameters
 
 
-def only(text: str) -> Found:
+def only(text: str) -> RuleMatch:
     """The one finding."""
     (found,) = found_in(RULE, text)
     return found
@@ -39,7 +39,7 @@ def test_a_misspelt_field() -> None:
     text = given(nvidia(sharing={"strategy": "MPS", "mpsconfig": {}}))
     found = only(text)
     assert found.level == "error"
-    assert found.key
+    assert found.at_key
     assert found.path[-2:] == ("sharing", "mpsconfig")
     assert found.fix is not None
     assert found.fix.safe

@@ -26,8 +26,8 @@ def test_a_misspelt_name_becomes_the_nearest() -> None:
 def test_the_name_alone_is_marked() -> None:
     expression = f'true && {NVIDIA}.arch == "Hopper"'
     found = found_in(RULE, claim_of(expression))[0]
-    assert found.part is not None
-    assert expression[slice(*found.part)] == "arch"
+    assert found.span is not None
+    assert expression[slice(*found.span)] == "arch"
 
 
 def test_a_name_that_the_drivers_share_brings_its_domain() -> None:

@@ -113,7 +113,7 @@ def test_a_class_that_charts_installed_once() -> None:
 
 def test_a_resource_that_stands_for_a_class() -> None:
     (found,) = found_in(RULE, POD)
-    assert found.key
+    assert found.at_key
     resources = after(RULE, POD)["spec"]["containers"][0]["resources"]
     name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
     assert resources == {"limits": {name: 1}, "requests": {name: 1}}
