@@ -2,7 +2,8 @@
 
 The table is data (``data/fields.json``, made by ``scripts/fields`` from the Go types of Kubernetes 1.36): names and
 types, nothing else. The claims, classes and slices of v1alpha3, which Kubernetes 1.31 to 1.33 served and later ones do
-not, are described here as what differs from v1beta1, so that old manifests can still be read and migrated.
+not, are described here as what differs from v1beta1, so that old manifests can still be read and migrated. Kinds that
+1.37 moved to a newer version without any change are described as what they were in the older one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,20 @@ _ONLY_IN_V1ALPHA3: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "DeviceClassSpec": {"suitableNodes": ("AllocationResult", "nodeSelector")},
     # A capacity was a bare quantity: what ``value`` is today.
     "BasicDevice": {"capacity": ("CapacityRequirements", "requests")},
+}
+
+
+class _Later(NamedTuple):
+    """A version of a kind that came after the table's release, with the fields that it has in an older version."""
+
+    since: str
+    same_as: str
+
+
+#: By version and kind.
+_LATER: Final[dict[str, dict[str, _Later]]] = {
+    # KEP-5055
+    f"{GROUP}/v1": {"DeviceTaintRule": _Later("1.37", f"{GROUP}/v1beta2")}
 }
 
 
@@ -155,14 +170,23 @@ def shape_of(api_version: str, kind: str) -> Shape | None:
     number = _shapes().kinds.get(api_version, {}).get(kind)
     if number is not None:
         return _shapes().shape(number)
+    if later := _LATER.get(api_version, {}).get(kind):
+        older = _shapes().kinds[later.same_as][kind]
+        return _Copier(later.same_as, api_version).of(_shapes().shape(older))
     return _removed(kind) if api_version == REMOVED_VERSION and kind in REMOVED_KINDS else None
 
 
 @functools.cache
 def kinds_of(api_version: str) -> frozenset[str]:
     """The kinds of an API version; empty when the version is unknown."""
-    known = frozenset(_shapes().kinds.get(api_version, ()))
+    known = frozenset((*_shapes().kinds.get(api_version, ()), *_LATER.get(api_version, ())))
     return known | REMOVED_KINDS if api_version == REMOVED_VERSION else known
+
+
+def since(api_version: str, kind: str) -> str:
+    """The release that brought a kind in a version, if that is later than the table's; empty for all others."""
+    later = _LATER.get(api_version, {}).get(kind)
+    return later.since if later is not None else ""
 
 
 def versions_of(kind: str) -> tuple[str, ...]:
@@ -170,30 +194,39 @@ def versions_of(kind: str) -> tuple[str, ...]:
     return tuple(version for version in _shapes().kinds if kind in kinds_of(version))
 
 
-def _removed(kind: str) -> Shape:
-    """The shape that v1alpha3 had: a copy of v1beta1's, changed."""
-    copies: dict[int, Shape] = {}
-    by_name: dict[str, Shape] = {}
+class _Copier:
+    """Copies shapes of one version of a group under the names of another; ``by_name`` are the structs it has copied."""
 
-    def copy(shape: Shape) -> Shape:
-        known = copies.get(id(shape))
+    def __init__(self, api_version: str, target: str) -> None:
+        self._old = api_version.rpartition("/")[2]
+        self._new = target.rpartition("/")[2]
+        self._copies: dict[int, Shape] = {}
+        self.by_name: dict[str, Shape] = {}
+
+    def of(self, shape: Shape) -> Shape:
+        """The copy of a shape; the same for the same one."""
+        known = self._copies.get(id(shape))
         if known is not None:
             return known
-        name = shape.name.replace("v1beta1.", "v1alpha3.")
-        package = shape.package.replace("resource/v1beta1", "resource/v1alpha3")
-        copied = copies[id(shape)] = Shape(shape.form, name, package, shape.map_type)
+        name = shape.name.replace(f"{self._old}.", f"{self._new}.")
+        package = shape.package.replace(f"resource/{self._old}", f"resource/{self._new}")
+        copied = self._copies[id(shape)] = Shape(shape.form, name, package, shape.map_type)
         if shape.form == "struct":
-            by_name[copied.bare_name] = copied
-        copied.fields = {name: field._replace(shape=copy(field.shape)) for name, field in shape.fields.items()}
-        copied.element = copy(shape.element) if shape.element else None
+            self.by_name[copied.bare_name] = copied
+        copied.fields = {name: field._replace(shape=self.of(field.shape)) for name, field in shape.fields.items()}
+        copied.element = self.of(shape.element) if shape.element else None
         return copied
 
-    removed = copy(_shapes().shape(_shapes().kinds[f"{GROUP}/v1beta1"][kind]))
+
+def _removed(kind: str) -> Shape:
+    """The shape that v1alpha3 had: a copy of v1beta1's, changed."""
+    copier = _Copier(f"{GROUP}/v1beta1", REMOVED_VERSION)
+    removed, by_name = copier.of(_shapes().shape(_shapes().kinds[f"{GROUP}/v1beta1"][kind])), copier.by_name
     for struct, extra in _ONLY_IN_V1ALPHA3.items():
         if struct not in by_name:
             continue
         for name, (other, like) in extra.items():
-            found = by_name.get(other) or copy(_struct_of_v1beta1(other))
+            found = by_name.get(other) or copier.of(_struct_of_v1beta1(other))
             by_name[struct].fields[name] = Field(found.fields[like].shape)
     return removed
 

@@ -96,8 +96,8 @@ Conversions: TypeAlias = dict[str, Callable[[Tree], Tree]]
 
 HUB: Final = f"{GROUP}/v1"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
-# Kinds that never came to v1 have the same shape wherever they are served.
-ONLY_BEFORE_V1: Final = frozenset({"DeviceTaintRule", "ResourcePoolStatusRequest"})
+# It has the same shape wherever it is served, and has not come to v1.
+ONLY_BEFORE_V1: Final = frozenset({"ResourcePoolStatusRequest"})
 
 _FLAT_FIELDS: Final = (
     "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",

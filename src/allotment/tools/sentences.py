@@ -24,6 +24,15 @@ def either(words: Iterable[str]) -> str:
     return listed(words, "or")
 
 
+def unknown_versions(served: Iterable[str], known: Iterable[str]) -> str:
+    """Why objects cannot be read that a cluster serves only in other versions than those that are known.
+
+    >>> unknown_versions(["v3", "v2"], ["v1", "v1beta2"])
+    'served only in v2 and v3; this release of Allotment reads v1 and v1beta2'
+    """
+    return f"served only in {listed(sorted(served))}; this release of Allotment reads {listed(known)}"
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first names, and how many more there are.
 

@@ -245,7 +245,7 @@ def _value_types(value_type: type) -> set[type]:
 def test_values_have_no_field_that_kubernetes_has_not(group: str, kind: str) -> None:
     """And values of resource.k8s.io have every field that it has, managed fields apart."""
     versions = {
-        "DeviceTaintRule": "v1beta2", "ResourcePoolStatusRequest": "v1alpha3", "PodGroup": "v1alpha2",
+        "ResourcePoolStatusRequest": "v1alpha3", "PodGroup": "v1alpha2",
     }  # fmt: skip
     version = "/".join(part for part in (group, versions.get(kind, "v1")) if part)
 
@@ -318,3 +318,17 @@ def test_the_server_decodes_the_same(file: str, shared: Callable[[str], Path]) -
                 assert said == expected, row["name"]
                 seen += 1
     assert seen
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1alpha3"])
+def test_taint_rules_of_every_version_are_read_as_the_same_value(version: str) -> None:
+    text = (
+        f"apiVersion: resource.k8s.io/{version}\nkind: DeviceTaintRule\nmetadata: {{name: broken}}\n"
+        "spec: {deviceSelector: {driver: d, device: gpu-0}, taint: {key: a, effect: NoSchedule}}\n"
+    )
+    manifest = decode(load_text(text).documents[0])
+    assert manifest.api_version == f"resource.k8s.io/{version}"
+    assert isinstance(manifest.value, resource.DeviceTaintRule)
+    assert manifest.value.spec.device_selector is not None
+    assert (manifest.value.spec.device_selector.device, manifest.value.spec.taint.effect) == ("gpu-0", "NoSchedule")
+    assert manifest.key == ("", "broken")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allotment.model.fields import Field, Shape, kinds_of, shape_of, versions_of
+from allotment.model.fields import Field, Shape, kinds_of, shape_of, since, versions_of
 
 # Types that decode themselves are described by their JSON form there.
 OPAQUE = {
@@ -165,9 +165,14 @@ def test_a_schema_of_schemas_is_one_shape() -> None:
 
 
 def test_the_kinds_of_this_release() -> None:
-    assert kinds_of("resource.k8s.io/v1") == {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
+    main = {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
+    assert kinds_of("resource.k8s.io/v1") == {*main, "DeviceTaintRule"}
+    assert {kind: since("resource.k8s.io/v1", kind) for kind in main} == dict.fromkeys(main, "")
+    assert since("resource.k8s.io/v1", "DeviceTaintRule") == "1.37"
     assert kinds_of("resource.k8s.io/v7") == frozenset()
-    assert versions_of("DeviceTaintRule") == ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2")
+    assert versions_of("DeviceTaintRule") == (
+        "resource.k8s.io/v1", "resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2",
+    )  # fmt: skip
     assert kinds_of("meta.k8s.io/v1") == {"APIResourceList", "DeleteOptions", "Status"}
 
 
@@ -191,3 +196,37 @@ def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:
     assert claim is not None
     assert claim.fields["spec"].shape.fields["controller"].shape.form == "string"
     assert claim.fields["spec"].shape.name == "v1alpha3.ResourceClaimSpec"
+
+
+def test_taint_rules_of_v1_are_what_1_37_publishes(shared: Callable[[str], Path]) -> None:
+    """The table is of 1.36, which has them in older versions only."""
+    with gzip.open(shared("vectors/k8s-1.37/apiserver/137-11-openapi-p1.jsonl.gz"), "rt") as file:
+        rows = [json.loads(line) for line in file]
+    (document,) = (row["response"]["body"] for row in rows if "/apis/resource.k8s.io/v1?" in row["request"]["path"])
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    structs: list[str] = []
+
+    def compare(shape: Shape, schema: dict[str, Any]) -> None:
+        for one in schema.get("allOf", (schema,)):
+            if "$ref" in one:
+                name = one["$ref"].removeprefix("#/components/schemas/")
+                if shape.form == "struct":
+                    # One for the package, and the last for the struct: io.k8s.api.resource.v1.DeviceTaint.
+                    assert name.split(".")[-2:] == shape.name.split(".")[-2:]
+                    assert set(shape.fields) == set(schemas[name]["properties"]), name
+                    structs.append(shape.bare_name)
+                schema = schemas[name]
+        for name, field in shape.fields.items():
+            published = schema["properties"][name]
+            assert published.get("x-kubernetes-list-type", "atomic") == field.list_type, name
+            assert (name in schema.get("required", ())) == field.required, name
+            compare(field.shape, published)
+        if shape.form == "slice":
+            assert shape.element is not None
+            compare(shape.element, schema["items"])
+
+    shape = shape_of("resource.k8s.io/v1", "DeviceTaintRule")
+    assert shape is not None
+    assert shape.package == "k8s.io/api/resource/v1"
+    compare(shape, {"$ref": "#/components/schemas/io.k8s.api.resource.v1.DeviceTaintRule"})
+    assert {"DeviceTaintRuleSpec", "DeviceTaintSelector", "DeviceTaint", "DeviceTaintRuleStatus"} <= set(structs)

@@ -144,10 +144,17 @@ def test_what_v1alpha3_had_for_classic_controllers_is_dropped() -> None:
     }
 
 
+def test_taint_rules_differ_between_versions_in_nothing_but_the_version() -> None:
+    rule = v1("DeviceTaintRule", {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "None"}})
+    for version in ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"):
+        there = from_v1(rule, version)
+        assert (there, to_v1(there)) == ({**rule, "apiVersion": version}, rule)
+
+
 def test_other_groups_and_kinds_without_v1_stay_as_they_are() -> None:
-    rule = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "spec": {}}
+    request = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", "spec": {}}
     pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert (to_v1(rule), to_v1(pod)) == (rule, pod)
+    assert (to_v1(request), to_v1(pod)) == (request, pod)
     with pytest.raises(ValueError, match="is no version of"):
         from_v1(v1("ResourceClaim", {}), "resource.k8s.io/v2")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from allotment.model.features import Features
-from allotment.model.fields import GROUP, kinds_of, versions_of
+from allotment.model.features import RELEASES, Features
+from allotment.model.fields import GROUP, kinds_of, since, versions_of
 from allotment.model.trees import Tree
 from allotment.tools.schema.definitions import Definitions
 
@@ -25,7 +25,8 @@ class UnknownKind(Exception):
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
-        self.known = tuple(sorted({*kinds_of(f"{GROUP}/v1"), "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job"}))
+        usual = {*kinds_of(f"{GROUP}/v1"), "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job"}
+        self.known = tuple(sorted(usual - {kind}))  # a release may be older than a kind
 
 
 def schema(features: Features, kinds: Iterable[str] = USUAL, identifier: str = "") -> Tree:
@@ -38,7 +39,7 @@ def schema(features: Features, kinds: Iterable[str] = USUAL, identifier: str = "
     """
     definitions = Definitions(features)
     rules = []
-    versions = {kind: _version(kind) for kind in kinds}
+    versions = {kind: _version(kind, features.kube) for kind in kinds}
     for kind, version in versions.items():
         written = {"apiVersion": {"const": version}, "kind": {"const": kind}}
         rules.append(
@@ -82,12 +83,15 @@ def _open_to(names: Iterable[str], description: str) -> Tree:
     return {"description": description, "anyOf": [{"enum": list(dict.fromkeys(names))}, {"type": "string"}]}
 
 
-def _version(kind: str) -> str:
-    """The API version that manifests of a kind are written in. Raises UnknownKind."""
+def _version(kind: str, kube: str) -> str:
+    """The API version that manifests of a kind are written in for a release. Raises UnknownKind."""
     stable = f"{GROUP}/v1"
-    if kind in kinds_of(stable):
-        return stable
-    for version in versions_of(kind):
-        if "alpha" not in version and "beta" not in version:
+    for version in (stable,) if kind in kinds_of(stable) else versions_of(kind):
+        if "alpha" not in version and "beta" not in version and _is_in(version, kind, kube):
             return version
     raise UnknownKind(kind)
+
+
+def _is_in(version: str, kind: str, kube: str) -> bool:
+    first = since(version, kind)
+    return not first or RELEASES.index(first) <= RELEASES.index(kube)

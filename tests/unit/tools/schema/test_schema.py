@@ -206,3 +206,11 @@ def test_kinds_that_nobody_has_are_refused() -> None:
     with pytest.raises(UnknownKind) as caught:
         schema(Features("1.36"), ["ResourceClam"])
     assert "ResourceClaim" in caught.value.known
+
+
+def test_kinds_of_a_later_release_are_refused() -> None:
+    made = schema(Features("1.37"), ["DeviceTaintRule"])
+    assert made["allOf"][0]["if"]["properties"]["apiVersion"] == {"const": "resource.k8s.io/v1"}
+    with pytest.raises(UnknownKind) as caught:
+        schema(Features("1.36"), ["DeviceTaintRule"])
+    assert "DeviceTaintRule" not in caught.value.known
