@@ -25,7 +25,7 @@ from allotment.cluster.backoff import Backoff
 from allotment.cluster.cached_item import Item, numbered
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.clock import Clock
-from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.errors import StatusError, UnknownVersions, Unreachable
 from allotment.cluster.index import Index, KeysOf
 from allotment.model.trees import Tree
 
@@ -57,6 +57,8 @@ class Cache(Generic[T]):
         """When the server last said anything of it, by the clock's ``seconds``: a quiet watch has bookmarks."""
         self.since = inf
         """Since when it has followed without a break, by the clock's ``seconds``; infinite while it does not."""
+        self.unreadable = ""
+        """Why the objects that there may be cannot be read: in no version that is known. What was read before stays."""
         self.restored = 0
         """How often it was read anew, because the cluster was restored from a backup."""
         self._client = client
@@ -181,6 +183,10 @@ class Cache(Generic[T]):
                 if not self._continues:
                     await self._list()
                 await self._watch()
+            except UnknownVersions as error:
+                self._continues, self.since = False, inf
+                self.unreadable = str(error)
+                self.synced.set()
             except StatusError as error:
                 if error.code == 404:
                     self._not_served()
@@ -204,6 +210,7 @@ class Cache(Generic[T]):
             self.resource, self._namespace, labels=self._labels, fields=self._fields, limit=500
         )
         self._hear()
+        self.unreadable = ""
         listed = {(item := self._item(tree)).key: item for tree in listing.items}
         revision = numbered(listing.revision)
         restored, self._went_back = self._went_back or revision < numbered(self._revision), False
@@ -249,6 +256,7 @@ class Cache(Generic[T]):
             self.since = inf
             return
         self._hear()
+        self.unreadable = ""
         log.debug("%s are not served", self.resource.plural)
         for item in tuple(self._items.values()):
             self._put(item, None)

@@ -23,6 +23,17 @@ class StatusError(Exception):
         return str(self.status.get("reason") or "")
 
 
+class UnknownVersions(StatusError):
+    """Raised for a resource that the cluster serves only in versions that the client does not know.
+
+    Its objects cannot be read, and may well be there: unlike 404 it never means that there are none.
+    """
+
+    def __init__(self, resource: str, why: str) -> None:
+        message = f"{resource} cannot be read: {why}"
+        super().__init__({"kind": "Status", "code": 406, "reason": "NotAcceptable", "message": message})
+
+
 class Unreachable(Exception):
     """No answer came: what was tried, and why it failed."""
 

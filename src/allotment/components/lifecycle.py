@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from allotment import __version__
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
-from allotment.cluster.errors import StatusError, Unreachable
+from allotment.cluster.errors import StatusError, UnknownVersions, Unreachable
 from allotment.cluster.gc_tuning import tended
 from allotment.cluster.inspection.release import features_of
 from allotment.cluster.instrumentation import Observing
@@ -234,11 +234,13 @@ class _Process:
         return None
 
     async def _devices(self) -> None:
-        """Say at once if the cluster serves none; it may begin to."""
+        """Say at once if the cluster serves none, or none that can be read; it may begin to."""
         try:
             await self._versions.ask()
         except NotServed as error:
             log.warning("%s", error)
+        except UnknownVersions:
+            pass  # it is in the log already
 
     async def _lead(self, features: Features) -> None:
         program = self._component.program(features)

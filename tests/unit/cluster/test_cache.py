@@ -15,7 +15,7 @@ import pytest
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.client import Listing, Resource
-from allotment.cluster.errors import Unreachable
+from allotment.cluster.errors import UnknownVersions, Unreachable
 from allotment.cluster.resources import PODS
 from allotment.model.core import Pod
 from allotment.model.trees import Tree
@@ -302,6 +302,30 @@ def test_what_nobody_serves_any_more_is_gone() -> None:
             client.refuse = [refusal(404, "NotFound") for _ in range(1000)]
             client.drop()
             await until(lambda: len(cache) == 0)
+
+    idle.run(story())
+
+
+def test_what_is_served_in_unknown_versions_is_not_taken_for_none() -> None:
+    async def story() -> None:
+        client = MemoryClient()
+        unknown = [UnknownVersions("pods", "served only in v2") for _ in range(1000)]
+        client.refuse = [*unknown]
+        async with following(client) as cache:
+            assert (len(cache), cache.unreadable) == (0, "pods cannot be read: served only in v2")
+            client.refuse = []
+            client.put(PODS, pod("a"))
+            await until(lambda: len(cache) == 1)
+            assert cache.unreadable == ""
+            client.refuse = [*unknown]
+            client.drop()
+            await until(lambda: cache.unreadable)
+            before = len(client.refuse)
+            await until(lambda: len(client.refuse) < before - 20)
+            assert names(cache) == ["a"], "what was read is the best that is known"
+            assert cache.since == inf
+            client.refuse = [refusal(404, "NotFound")]
+            await until(lambda: not client.refuse and not cache.unreadable)
 
     idle.run(story())
 

@@ -23,7 +23,7 @@ from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Mark
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
-from allotment.tools.doctor.server_facts import ServerFacts, stand_in
+from allotment.tools.doctor.server_facts import ServerFacts, serves_devices, stand_in
 from allotment.tools.free import NodeReport, free
 from allotment.tools.sentences import listed
 
@@ -82,7 +82,7 @@ async def read(client: HttpClient, discovery: Discovery, wanted: Sequence[Wanted
 
 def seen_by(arguments: Namespace, way: Target, facts: ServerFacts, trees: Iterable[Tree]) -> Live:
     """What a cluster holds, with what its server says of itself."""
-    notes = ["" if arguments.kube_version else stand_in(facts), "" if facts.served else _NO_CLAIMS]
+    notes = ["" if arguments.kube_version else stand_in(facts), "" if serves_devices(facts) else _NO_CLAIMS]
     alike: dict[str, list[str]] = {}
     for resource, reason in facts.unread.items():
         if resource != "gates":

@@ -14,7 +14,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection import permissions
 from allotment.cluster.inspection.discovery import Discovery, discover
 from allotment.cluster.inspection.server_facts import facts_of, without
-from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, why
+from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, Snapshot, served, take, unread, why
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.server_facts import stand_in
@@ -53,7 +53,8 @@ async def _taken(client: HttpClient, discovery: Discovery) -> Snapshot:
     except StatusError as error:
         if error.code != 403:
             raise
-        return Snapshot([], {resource.plural: why(error) for resource, _ in served(discovery, wanted)})
+        refused = {resource.plural: why(error) for resource, _ in served(discovery, wanted)}
+        return Snapshot([], unread(discovery, wanted) | refused)
 
 
 async def _denied(client: HttpClient, discovery: Discovery) -> tuple[Sequence[Ask] | None, str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from allotment.cluster.client import Reader
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
 from allotment.cluster.inspection.snapshot import why
 from allotment.model.features import GATES
+from allotment.model.fields import GROUP
+from allotment.model.known_versions import KNOWN_VERSIONS
 from allotment.tools.doctor.server_facts import ServerFacts
-
-if TYPE_CHECKING:
-    from allotment.cluster.remote.http_client import HttpClient
 
 
 _PATH: Final = "/metrics"
@@ -51,7 +51,11 @@ async def gates_of(client: Streamer) -> dict[str, bool]:
     return found
 
 
-async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> ServerFacts:
+class Source(Reader, Streamer, Protocol):
+    """A client that reads any path, also as it comes."""
+
+
+async def facts_of(client: Source, discovery: Discovery, now: str) -> ServerFacts:
     """The facts as they are ``now``."""
     unread: dict[str, str] = {}
     gates: dict[str, bool] = {}
@@ -63,7 +67,7 @@ async def facts_of(client: HttpClient, discovery: Discovery, now: str) -> Server
         unread["gates"] = why(error)
     served: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for one in discovery.served:
-        if one.resource.group == "resource.k8s.io":
+        if one.resource.group == GROUP or (one.resource.group, one.resource.plural) in KNOWN_VERSIONS:
             served[one.resource.plural] += (one.resource.version,)
     try:
         version = str((await client.read("/version")).get("gitVersion", ""))

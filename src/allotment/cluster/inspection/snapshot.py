@@ -1,7 +1,7 @@
 """What the tools need to know of a cluster, read and nothing else: no write, no Secret, no ConfigMap.
 
-A kind that the cluster does not serve is none of it; one that may not be read is named in the result, so that nobody
-takes silence for absence.
+A kind that the cluster does not serve is none of it; one that may not be read, or is served only in versions that are
+not known, is named in the result, so that nobody takes silence for absence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
+from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown, newest_known
 from allotment.model.trees import Tree
+from allotment.tools.sentences import unknown_versions
 
 
 class Wanted(NamedTuple):
@@ -59,9 +61,6 @@ LIMITS: Final = (
 #: What was said about pods.
 EVENTS: Final = (Wanted("", "events", "involvedObject.kind=Pod"),)
 
-#: Versions that are understood, the best first.
-_VERSIONS: Final = {"resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"), "scheduling.k8s.io": ("v1alpha2",)}
-
 
 class Snapshot(NamedTuple):
     """Objects of nearly one moment. ``refused``: resources that could not be read, and why."""
@@ -71,13 +70,24 @@ class Snapshot(NamedTuple):
 
 
 def served(discovery: Discovery, wanted: Iterable[Wanted]) -> list[tuple[Resource, str]]:
-    """What of it the cluster serves, in versions that are understood, each with its field selector."""
+    """What of it the cluster serves, in the newest version that is known, each with its field selector."""
     found = []
     for group, plural, fields in wanted:
         there = {one.resource.version: one.resource for one in discovery.versions_of(group, plural)}
-        known = [there[version] for version in _VERSIONS.get(group, tuple(there)) if version in there]
-        if known:
-            found.append((known[0], fields))
+        if (group, plural) not in KNOWN_VERSIONS:
+            found += [(resource, fields) for resource in list(there.values())[:1]]
+        elif version := newest_known(group, plural, there):
+            found.append((there[version], fields))
+    return found
+
+
+def unread(discovery: Discovery, wanted: Iterable[Wanted]) -> dict[str, str]:
+    """What of it the cluster serves only in versions that are not known, by plural, and why it cannot be read."""
+    found = {}
+    for group, plural, _ in wanted:
+        versions = [one.resource.version for one in discovery.versions_of(group, plural)]
+        if all_unknown(group, plural, versions):
+            found[plural] = unknown_versions(versions, KNOWN_VERSIONS[group, plural])
     return found
 
 
@@ -92,17 +102,19 @@ async def take(client: Client, discovery: Discovery, wanted: Sequence[Wanted], n
         return_exceptions=True,
     )
     objects: list[Tree] = []
-    refused: dict[str, str] = {}
+    refused = unread(discovery, wanted)
+    forbidden = 0
     first: StatusError | None = None
     for (resource, _), answer in zip(places, answers, strict=True):
         if isinstance(answer, StatusError):
             first = first or answer
+            forbidden += 1
             refused[resource.plural] = why(answer)
         elif isinstance(answer, BaseException):
             raise answer
         else:
             objects += (_of_type(tree, resource) for tree in answer.items)
-    if first is not None and len(refused) == len(places):
+    if first is not None and forbidden == len(places):
         raise first
     return Snapshot(objects, refused)
 

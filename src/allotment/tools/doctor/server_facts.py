@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from allotment.model.features import GATES, SHOWN_BY, Features, modelled
+from allotment.model.fields import GROUP
+from allotment.model.known_versions import KNOWN_VERSIONS
 from allotment.model.meta import Object
 
 API_VERSION: Final = "allotment.dev/v1"
@@ -19,9 +21,9 @@ KIND: Final = "ServerFacts"
 class ServerFacts(Object, frozen=True):
     """Facts that no object of a cluster tells. ``taken``: when the snapshot was taken.
 
-    ``version``: as the API server says (``v1.36.3``). ``served``: versions of ``resource.k8s.io`` by resource, the
-    preferred first. ``gates``: those of devices, as the API server's metrics say; none if they could not be read.
-    ``unread``: what could not be read, by resource or topic, and why.
+    ``version``: as the API server says (``v1.36.3``). ``served``: versions of ``resource.k8s.io`` and of PodGroups by
+    resource, the preferred first. ``gates``: those of devices, as the API server's metrics say; none if they could not
+    be read. ``unread``: what could not be read, by resource or topic, and why.
     """
 
     taken: str = ""
@@ -45,6 +47,11 @@ def features_of(facts: ServerFacts) -> Features:
 def shown(facts: ServerFacts) -> dict[str, bool]:
     """Gates that are on, for the server serves what it would not without them."""
     return {gate: True for plural, gate in SHOWN_BY.items() if facts.served.get(plural)}
+
+
+def serves_devices(facts: ServerFacts) -> bool:
+    """Whether the server has ``resource.k8s.io``, in whichever version."""
+    return any((GROUP, plural) in KNOWN_VERSIONS for plural in facts.served)
 
 
 def stand_in(facts: ServerFacts) -> str:

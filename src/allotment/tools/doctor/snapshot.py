@@ -37,7 +37,7 @@ class Found:
     version: str = ""
     """The API server's, as it says: ``v1.36.3``."""
     served: Mapping[str, Sequence[str]] | None = None
-    """Versions of ``resource.k8s.io`` by resource, the preferred first."""
+    """Versions of ``resource.k8s.io`` and of PodGroups by resource, the preferred first."""
     gates: Mapping[str, bool] | None = None
     """Feature gates of the API server, as its metrics say."""
     denied: Sequence[Ask] | None = None

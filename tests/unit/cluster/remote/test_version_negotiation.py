@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 from allotment.cluster.client import Resource
-from allotment.cluster.errors import StatusError
+from allotment.cluster.errors import StatusError, UnknownVersions
 from allotment.cluster.remote import version_negotiation
 from allotment.cluster.remote.version_negotiation import Negotiated, NotServed, Versions
-from allotment.cluster.resources import CLAIMS, PODS, TAINT_RULES
+from allotment.cluster.resources import CLAIMS, POD_GROUPS, PODS, POOL_STATUS_REQUESTS, TAINT_RULES
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
 
@@ -137,5 +139,169 @@ def test_a_watch_of_a_version_that_is_gone_ends_and_forgets_nothing(monkeypatch:
         cluster.served = ("v1",)
         cluster.refuse = [refusal(404, "NotFound")]
         assert [event async for event in client.watch(CLAIMS, revision="0")] == []
+
+    asyncio.run(story())
+
+
+RULE: Tree = {"metadata": {"name": "broken"}, "spec": {"taint": {"key": "broken", "effect": "NoSchedule"}}}
+#: A release that is still to come, which has kinds only in versions that nobody here knows.
+LATER: Served = {
+    "resource.k8s.io/v1": ("resourceclaims",), "resource.k8s.io/v2": ("devicetaintrules",),
+    "resource.k8s.io/v3": ("devicetaintrules",),
+}  # fmt: skip
+UNKNOWN = (
+    "devicetaintrules.resource.k8s.io cannot be read: served only in v2 and v3; this release of Allotment reads v1, "
+    "v1beta2 and v1alpha3"
+)
+
+
+@pytest.mark.parametrize(
+    ("served", "version"),
+    [
+        (ALL["1.34"], "v1alpha3"), (ALL["1.35"], "v1alpha3"), (ALL["1.36"], "v1beta2"), (ALL["1.37"], "v1"),
+        (BY_DEFAULT["1.37"], "v1"),
+    ],
+    ids=["1.34 all", "1.35 all", "1.36 all", "1.37 all", "1.37"],
+)  # fmt: skip
+def test_taint_rules_are_read_and_written_in_the_newest_version_that_a_release_serves(
+    served: Served, version: str
+) -> None:
+    async def story() -> None:
+        cluster = ReleaseClient(served)
+        client = Negotiated(cluster)
+        cluster.put(TAINT_RULES._replace(version=version), RULE)
+        (rule,) = (await client.list(TAINT_RULES)).items
+        assert (rule["apiVersion"], rule["spec"]) == (TAINT_RULES.api_version, RULE["spec"])
+        status = {"apiVersion": TAINT_RULES.api_version, "status": {"conditions": []}}
+        await client.patch(TAINT_RULES, "broken", status, kind="apply", subresource="status")
+        (_, _, event), *_ = reversed(cluster.history)
+        assert event.object["apiVersion"] == f"resource.k8s.io/{version}"
+        watch = client.watch(TAINT_RULES, revision="0")
+        assert (await anext(watch)).object["apiVersion"] == TAINT_RULES.api_version
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.35", "1.36"])
+def test_a_release_that_serves_no_taint_rules_has_none(release: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        with pytest.raises(StatusError) as raised:
+            await Negotiated(ReleaseClient(BY_DEFAULT[release])).list(TAINT_RULES)
+        assert raised.value.code == 404
+
+    asyncio.run(story())
+    assert not caplog.records
+
+
+def test_a_kind_that_is_served_in_unknown_versions_only_is_an_error_and_never_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        client = Negotiated(ReleaseClient(LATER))
+        calls = (
+            lambda: client.list(TAINT_RULES), lambda: client.get(TAINT_RULES, "broken"),
+            lambda: client.patch(TAINT_RULES, "broken", {}), lambda: anext(client.watch(TAINT_RULES, revision="0")),
+            lambda: client.list(TAINT_RULES),
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(UnknownVersions, match=UNKNOWN) as raised:
+                await call()
+            assert raised.value.code == 406
+        assert (await client.list(CLAIMS)).items == []
+
+    asyncio.run(story())
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, UNKNOWN)]
+
+
+def test_claims_in_unknown_versions_only_are_told_from_no_claims() -> None:
+    async def story() -> None:
+        with pytest.raises(
+            UnknownVersions, match=r"resourceclaims\.resource\.k8s\.io cannot be read: served only in v2;"
+        ):
+            await Versions(ReleaseClient({"resource.k8s.io/v2": ("resourceclaims",)})).ask()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("release", "readable"), [("1.34", None), ("1.35", None), ("1.36", True), ("1.37", False)]
+)  # fmt: skip
+def test_pod_groups_are_read_in_the_versions_that_are_known(release: str, readable: bool | None) -> None:
+    async def story() -> None:
+        client = Negotiated(ReleaseClient(ALL[release]))
+        if readable:
+            assert (await client.list(POD_GROUPS)).items == []
+            assert (await client.list(POOL_STATUS_REQUESTS)).items == []
+            return
+        with pytest.raises(StatusError) as raised:
+            await client.get(POD_GROUPS, "g", "n")
+        assert raised.value.code == (404 if readable is None else 406)
+
+    asyncio.run(story())
+
+
+def test_an_object_is_not_gone_because_its_version_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes a 404 for the end of a PodGroup frees the devices that are reserved for it."""
+    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+
+    async def story() -> None:
+        cluster = ReleaseClient(ALL["1.36"])
+        client = Negotiated(cluster)
+        cluster.put(POD_GROUPS, {"metadata": {"name": "g", "namespace": "n"}})
+        cluster.put(TAINT_RULES, RULE)
+        assert await client.get(POD_GROUPS, "g", "n")
+        assert await client.get(TAINT_RULES, "broken")
+        cluster.served = BY_DEFAULT["1.37"]
+        cluster.put(TAINT_RULES._replace(version="v1"), RULE)
+        assert (await client.get(TAINT_RULES, "broken"))["apiVersion"] == TAINT_RULES.api_version
+        cluster.served = ALL["1.37"]
+        with pytest.raises(UnknownVersions, match=r"podgroups\..*served only in v1alpha3 and v1beta1;.*reads v1alpha2"):
+            await client.get(POD_GROUPS, "g", "n")
+
+    asyncio.run(story())
+
+
+def test_kinds_of_which_programs_know_one_version_are_told_from_none_as_well() -> None:
+    node_claims = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
+
+    async def story() -> None:
+        with pytest.raises(StatusError) as raised:
+            await Negotiated(ReleaseClient(BY_DEFAULT["1.37"])).list(node_claims)
+        assert raised.value.code == 404
+        older = ReleaseClient({"karpenter.sh/v1beta1": ("nodeclaims",)})
+        with pytest.raises(UnknownVersions, match="served only in v1beta1; this release of Allotment reads v1"):
+            await Negotiated(older).list(node_claims)
+
+    asyncio.run(story())
+
+
+def test_a_server_that_is_upgraded_next_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_negotiation, "_ASK_AGAIN_SECONDS", 0.0)
+
+    async def story() -> None:
+        cluster = ReleaseClient(LATER)
+        client = Negotiated(cluster)
+        with pytest.raises(UnknownVersions):
+            await client.list(TAINT_RULES)
+        cluster.served = BY_DEFAULT["1.37"]
+        assert (await client.list(TAINT_RULES)).items == []
+
+    asyncio.run(story())
+
+
+def test_a_version_that_vanishes_while_it_is_asked_about_serves_nothing() -> None:
+    """One server of several knows the version, and another answers what is in it."""
+
+    class TwoServers(ReleaseClient):
+        async def read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> Tree:
+            if path.endswith("/v1beta2"):
+                raise refusal(404, "NotFound", "the server could not find the requested resource")
+            return await super().read(path, query, accept)
+
+    async def story() -> None:
+        cluster = TwoServers(ALL["1.36"])
+        client = Negotiated(cluster)
+        cluster.put(TAINT_RULES._replace(version="v1alpha3"), RULE)
+        assert len((await client.list(TAINT_RULES)).items) == 1
 
     asyncio.run(story())

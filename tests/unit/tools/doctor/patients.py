@@ -37,6 +37,10 @@ def _denied(c: Cluster) -> None:
     c.denied = [Ask("list", "", "events", "", "", "", "", "what was said about pods")]
 
 
+def _unknown_version(c: Cluster) -> None:
+    c.served["devicetaintrules"] = ("v3", "v2")
+
+
 def _undriven(c: Cluster) -> None:
     c.remove("ResourceSlice", "00000-gpu.nvidia.com-node-2")
 
@@ -294,6 +298,13 @@ PATIENTS: Final = (
     ),
     Patient("D103", _kubelet, "node/node-2", "kubelet v1.37.0, newer than the API server (v1.36.2)", "Upgrade the API"),
     Patient("D104", _denied, "you", "you may not list events.", "$ allot rbac reader"),
+    Patient(
+        "D105",
+        _unknown_version,
+        "devicetaintrules",
+        "served only in v2 and v3; this release of Allotment reads v1, v1beta2 and v1alpha3",
+        "Upgrade Allotment",
+    ),
     Patient(
         "D201",
         _undriven,

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.tools.doctor.check import Check
-from allotment.tools.doctor.checks.server import gates_off, no_device_api, old_kubelets, permissions_missing
+from allotment.tools.doctor.checks.server import (
+    gates_off,
+    no_device_api,
+    old_kubelets,
+    permissions_missing,
+    unknown_versions,
+)
 
-SERVER: Final[tuple[Check, ...]] = (no_device_api.CHECK, gates_off.CHECK, old_kubelets.CHECK, permissions_missing.CHECK)
+SERVER: Final[tuple[Check, ...]] = (
+    no_device_api.CHECK, gates_off.CHECK, old_kubelets.CHECK, permissions_missing.CHECK, unknown_versions.CHECK,
+)  # fmt: skip

@@ -1,0 +1,36 @@
+"""Kinds that the API server has only in versions that we do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown
+from allotment.tools import sentences
+from allotment.tools.doctor.check import Check, Sign
+from allotment.tools.doctor.cluster_index import Case
+from allotment.tools.doctor.wording import remedy
+
+
+def find(case: Case) -> Iterable[Sign]:
+    """Kind by kind."""
+    if case.found.served is None:
+        return
+    for (group, plural), known in KNOWN_VERSIONS.items():
+        versions = case.found.served.get(plural, ())
+        if all_unknown(group, plural, versions):
+            text = f"{plural}.{group} cannot be read: {sentences.unknown_versions(versions, known)}"
+            words = "Upgrade Allotment. Until then neither its tools nor its components consider these objects."
+            yield Sign(plural, text, remedy(words, f"kubectl api-resources --api-group={group}"))
+
+
+CHECK = Check(
+    code="D105",
+    severity="error",
+    summary="the API server has a kind only in versions that Allotment does not know",
+    why="Kinds move to new versions from release to release: DeviceTaintRules were in v1alpha3, then in v1beta2, and"
+    " are in v1 since Kubernetes 1.37 (KEP-5055). An older client does not find them there, which looks as if there"
+    " were none. Our components warn of it in their logs, and our scheduler gives pods no devices while it cannot know"
+    " which of them are tainted.",
+    find=find,
+    needs=("served",),
+)

@@ -1,0 +1,66 @@
+"""What is read of a cluster, and what cannot be: in which versions releases serve it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
+
+from allotment.cluster.client import Resource
+from allotment.cluster.inspection.discovery import discover
+from allotment.cluster.inspection.server_facts import facts_of
+from allotment.cluster.inspection.snapshot import DEVICES, WORKLOADS, Snapshot, Wanted, served, take
+
+RULES = Wanted("resource.k8s.io", "devicetaintrules")
+READ = "this release of Allotment reads v1, v1beta2 and v1alpha3"
+
+
+def taken(client: ReleaseClient, *wanted: Wanted) -> Snapshot:
+    async def story() -> Snapshot:
+        return await take(client, await discover(client), wanted)
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("releases", "versions"),
+    [
+        (BY_DEFAULT, {"1.34": [], "1.35": [], "1.36": [], "1.37": ["v1"]}),
+        (ALL, {"1.34": ["v1alpha3"], "1.35": ["v1alpha3"], "1.36": ["v1beta2"], "1.37": ["v1"]}),
+    ],
+    ids=["default", "all"],
+)
+def test_taint_rules_are_read_in_the_newest_version_that_a_release_serves(
+    releases: Mapping[str, Served], versions: Mapping[str, list[str]]
+) -> None:
+    async def found(release: str) -> list[str]:
+        return [resource.version for resource, _ in served(await discover(ReleaseClient(releases[release])), [RULES])]
+
+    assert {release: asyncio.run(found(release)) for release in releases} == versions
+
+
+def test_objects_have_the_version_in_which_they_were_read() -> None:
+    client = ReleaseClient(BY_DEFAULT["1.37"])
+    client.put(Resource("resource.k8s.io", "v1", "devicetaintrules", "", False), {"metadata": {"name": "broken"}})
+    (rule,) = taken(client, *DEVICES).objects
+    assert (rule["apiVersion"], rule["metadata"]["name"]) == ("resource.k8s.io/v1", "broken")
+
+
+def test_what_is_served_in_unknown_versions_only_is_named() -> None:
+    client = ReleaseClient({**BY_DEFAULT["1.36"], "resource.k8s.io/v2": ("devicetaintrules",)})
+    assert taken(client, RULES) == Snapshot([], {"devicetaintrules": f"served only in v2; {READ}"})
+    groups = "served only in v1alpha3 and v1beta1; this release of Allotment reads v1alpha2"
+    assert taken(ReleaseClient(ALL["1.37"]), *WORKLOADS).refused == {"podgroups": groups}
+
+
+def test_facts_say_in_which_versions_the_kinds_are_served_that_change() -> None:
+    async def story() -> dict[str, tuple[str, ...]]:
+        client = ReleaseClient(ALL["1.37"])
+        return (await facts_of(client, await discover(client), "2026-01-01T00:00:00Z")).served
+
+    found = asyncio.run(story())
+    assert found["devicetaintrules"] == ("v1", "v1beta2", "v1alpha3")
+    assert found["podgroups"] == ("v1beta1", "v1alpha3")
+    assert "priorityclasses" not in found
