@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.engine.allocator import Allocator
 from allotment.engine.outcome import Aborted, Allocated
@@ -29,6 +29,8 @@ from allotment.scheduler.pod_groups import Grouping
 from allotment.scheduler.pods import MOST_USERS, WaitingPod
 from allotment.tools.explain.extended_resources import served
 
+#: How Kubernetes begins the error of an attempt that devices have stopped.
+_PLUGIN: Final = 'running "DynamicResources" filter plugin:'
 _NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), cause="affinity")
 _ELSEWHERE = Refusal(("resourceclaim not available on the node",), cause="claim")
 #: A prime, so that turns come to all places.
@@ -102,7 +104,9 @@ class Attempts:
     def __init__(
         self, machines: Machines, ledger: Ledger, allocator: Allocator, features: Features, namespaces: Namespaces,
         groups: Grouping, has_rivals: Callable[[], bool] = lambda: False,
+        unreadable: Callable[[], str] = lambda: "",
     ) -> None:  # fmt: skip
+        """``unreadable``: why no devices can be given now; empty if they can."""
         self.machines = machines
         self.ledger = ledger
         self.allocator = allocator
@@ -110,6 +114,7 @@ class Attempts:
         self.namespaces = namespaces
         self.groups = groups
         self.has_rivals = has_rivals
+        self.unreadable = unreadable
         self._turns = 0
         self.tables = Tables(machines)
         self.devices = DeviceTables(allocator)
@@ -126,6 +131,8 @@ class Attempts:
         machines = self.machines
         if not len(machines):
             return NoNode(0)
+        if self.groups.of(pod.tree) and (why := self.groups.unreadable()):
+            return Failed(f"{_PLUGIN} {why}", tuple(claim.value for claim in claims if claim.allocation is None))
         if missing := self.groups.missing(pod.tree):
             return NoNode(len(machines), before=absent(missing), cause="group")
         pending: list[KnownClaim] = []
@@ -278,12 +285,14 @@ class Attempts:
             if not wanted:
                 good |= group.among
                 continue
+            if why := self.unreadable():
+                return Failed(f"{_PLUGIN} {why}", wanted)
             devices = self.devices.of(wanted)
             stops = devices.stops & group.among
             if stops:
                 error = self.devices.error_on((stops & -stops).bit_length() - 1, wanted)
                 text = error.text if error is not None else NO_FIT.texts[0]
-                return Failed(f'running "DynamicResources" filter plugin: {text}', wanted)
+                return Failed(f"{_PLUGIN} {text}", wanted)
             good |= devices.fits & group.among
             tried.append((group.among, devices))
         made = next((group.claim for group in groups if group.claim is not None), None)
@@ -300,7 +309,7 @@ class Attempts:
         outcome = self.allocator.allocate(machine.name, wanted, from_behind=self.has_rivals())
         if not isinstance(outcome, Allocated):
             text = outcome.text if isinstance(outcome, Aborted) else NO_FIT.texts[0]
-            return Failed(f'running "DynamicResources" filter plugin: {text}', wanted)
+            return Failed(f"{_PLUGIN} {text}", wanted)
         pairs = tuple(zip(pending, outcome.results[: len(pending)], strict=True))
         return Chosen(machine.name, pairs, tuple(allocated), (made, outcome.results[-1]) if made is not None else None)
 

@@ -37,6 +37,10 @@ class Surroundings:
         """What is followed."""
         return [self._namespaces, self._nodes, self._slices, self._classes, self._rules]
 
+    def unreadable(self) -> str:
+        """Why it is not known which devices are tainted, and so which may be given to pods; empty if it is."""
+        return self._rules.unreadable
+
     def follow(self) -> list[Callable[[], None]]:
         """Begin to follow; returns what ends it."""
         return [

@@ -45,9 +45,13 @@ class Grouping:
         """The name of a pod's group, there or not; empty if it has none."""
         return pod_groups.group_of(tree["spec"]) if self._groups is not None else ""
 
+    def unreadable(self) -> str:
+        """Why it is not known which groups there are; empty if it is."""
+        return self._groups.unreadable if self._groups is not None else ""
+
     def missing(self, tree: Tree) -> str:
-        """The name of a pod's group if that is not there."""
-        name = self.of(tree)
+        """The name of a pod's group if that is not there; empty, too, while nobody can know."""
+        name = self.of(tree) if not self.unreadable() else ""
         return name if name and self._group(tree, name) is None else ""
 
     def user(self, pod: WaitingPod, claim: ObjectKey) -> Tree:

@@ -146,8 +146,9 @@ class Scheduler:
         # Who waits, and what they hear.
         allocator = Allocator(inventory, share_id=lambda: str(uuid.uuid4()))
         attempts = Attempts(
-            machines, ledger, allocator, features, surroundings.namespaces, groups, lambda: rivals.seconds() > 0
-        )
+            machines, ledger, allocator, features, surroundings.namespaces, groups, lambda: rivals.seconds() > 0,
+            surroundings.unreadable,
+        )  # fmt: skip
         queue = Queue()
         teller = Teller(
             client, queue, attempts, clock, recorder, pods, busy=lambda: queue.busy or bool(assumed)
