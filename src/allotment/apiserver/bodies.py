@@ -187,9 +187,10 @@ def of_kind(tree: Tree, kind: Kind, version: str, body: bytes = b"") -> None:
         raise api_errors.bad_request(_other_version(written, expected))
     group, _, short = written.rpartition("/")
     where = f'{found} in version "{short}" cannot be handled as a {kind.kind}'
-    if written not in versions_of(found):
+    own = found == kind.kind and group == kind.group
+    if short not in kind.versions if own else written not in versions_of(found):
         raise api_errors.bad_request(f'{where}: no kind "{found}" is registered for version "{written}" {_SCHEME}')
-    if found == kind.kind and group == kind.group:
+    if own:
         raise api_errors.bad_request(_other_version(written, expected))
     internal = (kind.group or "core").partition(".")[0]
     raise api_errors.bad_request(

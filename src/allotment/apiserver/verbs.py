@@ -225,7 +225,7 @@ class Verbs:
             )
             raise api_errors.conflict(kind.group, kind.plural, ask.name, why)
         if revision in (None, "", "0"):
-            if not kind.unconditional_update:
+            if not kind.unconditional_update or ask.version in kind.conditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
                 raise api_errors.invalid(kind.group, kind.plural, ask.name, (error,))
         elif revision != before["resourceVersion"]:

@@ -75,13 +75,13 @@ class Said(NamedTuple):
 class Served:
     """An API with a namespace, ``shop``, and an account for its pods."""
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, features: Features = FEATURES) -> None:
         self.clock = Clock()
         self.store = SqliteStore.open(file)
         authorizer = Authorizer(self.store)
         authenticator = Authenticator(self.store, clock=self.clock, key=b"k" * 32, authorize=authorizer)
         self.api = Api(
-            self.store, built_in_kinds(FEATURES), clock=self.clock, ids=Ids(), features=FEATURES,
+            self.store, built_in_kinds(features), clock=self.clock, ids=Ids(), features=features,
             access=Access(authenticator, authorizer), companions=_account,
         )  # fmt: skip
 

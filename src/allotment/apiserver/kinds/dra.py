@@ -1,7 +1,7 @@
 """The kinds of ``resource.k8s.io``, judged by the model's own validation: its texts are the real server's.
 
-Objects of these kinds become typed values on their way in, in their v1 shape, and are stored as v1 writes them. The
-two kinds that never came to v1 look alike in all versions that have them.
+Objects of these kinds become typed values on their way in, in their v1 shape, and are stored as v1 writes them.
+DeviceTaintRules and ResourcePoolStatusRequests look alike in all versions that have them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
 from allotment.cel.validation_context import validation_context
-from allotment.model.features import Features
+from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
 from allotment.model.normal_form import normal
@@ -162,7 +162,13 @@ def dra_kinds(features: Features) -> tuple[Kind, ...]:
         _kind(ResourceSlice, "resourceslices", context, fields=_SLICE_FIELDS),
     ]
     if features.enabled("DRADeviceTaintRules"):
-        kinds.append(_alike(DeviceTaintRule, "devicetaintrules", context, "v1beta2", "v1alpha3"))
+        # KEP-5055: v1 came when the feature became stable, with 1.37.
+        stable = ("v1",) if GATES["DRADeviceTaintRules"][features.kube][0] == "GA" else ()
+        rule = _alike(
+            DeviceTaintRule, "devicetaintrules", context, *stable, "v1beta2", "v1alpha3",
+            conditional_update=frozenset(stable),
+        )  # fmt: skip
+        kinds.append(rule)
     if features.enabled("DRAResourcePoolStatus"):
         request = _alike(
             ResourcePoolStatusRequest, "resourcepoolstatusrequests", context, "v1alpha3", unconditional_update=False

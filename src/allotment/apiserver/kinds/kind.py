@@ -150,6 +150,8 @@ class Kind(NamedTuple):
     delete_returns_object: bool = False
     #: Whether an update may come without a resourceVersion, and whether it may create.
     unconditional_update: bool = True
+    #: Versions in which it may not, though it may in others.
+    conditional_update: frozenset[str] = frozenset()
     create_on_update: bool = False
     #: Whether deletion leaves dependents alone unless told otherwise (jobs do).
     orphans: bool = False
