@@ -331,4 +331,4 @@ def test_taint_rules_of_every_version_are_read_as_the_same_value(version: str) -
     assert isinstance(manifest.value, resource.DeviceTaintRule)
     assert manifest.value.spec.device_selector is not None
     assert (manifest.value.spec.device_selector.device, manifest.value.spec.taint.effect) == ("gpu-0", "NoSchedule")
-    assert manifest.key == ("", "broken")
+    assert manifest.key == ObjectKey("", "broken")
