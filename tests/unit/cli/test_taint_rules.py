@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.test_describe import TRAINING
 
 import allotment
 from allotment.model.trees import Tree
 from tests.unit.cli.conftest import Allot
+from tests.unit.cli.describe.test_command import TRAINING
 from tests.waiting import wait_until
 
 RULE = """\

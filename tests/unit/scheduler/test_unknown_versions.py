@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tests.unit.scheduler.test_grouping import CLUSTER, ON, made, member
-from tests.unit.scheduler.test_grouping import group as pod_group
-
 from allotment.cluster.client import Listing, Resource
 from allotment.cluster.errors import UnknownVersions
 from allotment.cluster.resources import POD_GROUPS, TAINT_RULES
 from tests.unit.cluster import idle
+from tests.unit.scheduler.test_pod_groups import CLUSTER, ON, made, member
+from tests.unit.scheduler.test_pod_groups import group as pod_group
 from tests.unit.scheduler.world import SchedulingClient, claim, device_class, gpus, node, pod, world
 
 WHY = "devicetaintrules cannot be read: served only in v2"

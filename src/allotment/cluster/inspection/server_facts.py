@@ -18,7 +18,6 @@ from allotment.model.fields import GROUP
 from allotment.model.known_versions import KNOWN_VERSIONS
 from allotment.tools.doctor.server_facts import ServerFacts
 
-
 _PATH: Final = "/metrics"
 _SERIES: Final = "kubernetes_feature_enabled"
 _SAMPLE: Final = re.compile(rf'{_SERIES}{{name="([A-Za-z0-9]+)"[^}}]*}} ([01])')

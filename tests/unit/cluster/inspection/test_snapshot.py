@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
-from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 from allotment.cluster.client import Resource
 from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of
 from allotment.cluster.inspection.snapshot import DEVICES, WORKLOADS, Snapshot, Wanted, served, take
+from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 RULES = Wanted("resource.k8s.io", "devicetaintrules")
 READ = "this release of Allotment reads v1, v1beta2 and v1alpha3"

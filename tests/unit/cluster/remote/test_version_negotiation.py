@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 from allotment.cluster.client import Resource
 from allotment.cluster.errors import StatusError, UnknownVersions
@@ -17,6 +16,7 @@ from allotment.cluster.remote.version_negotiation import Negotiated, NotServed, 
 from allotment.cluster.resources import CLAIMS, POD_GROUPS, PODS, POOL_STATUS_REQUESTS, TAINT_RULES
 from allotment.model.trees import Tree
 from tests.unit.cluster.memory import MemoryClient, refusal
+from tests.unit.cluster.releases import ALL, BY_DEFAULT, ReleaseClient, Served
 
 FLAT = {"name": "r", "deviceClassName": "c"}
 CLAIM: Tree = {
