@@ -10,7 +10,7 @@ from allotment.model.meta import Object
 from allotment.tools.explain import explain, fits
 from allotment.tools.explain.subjects import ANY_POD, identity, to_try
 from tests.unit.tools.check.bundles import world_of
-from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, by_claim, claim, pod, request_with_selector, template, workload
 
 FEATURES = Features(kube="1.36")
 
@@ -29,8 +29,8 @@ def test_a_template_that_nobody_names_gets_a_pod() -> None:
 
 
 def test_what_is_asked_replaces_what_the_cluster_has() -> None:
-    cluster = objects(template(asking(count=1)), workload(), pod(name="waiting"))
-    asked = objects(template(asking(count=2)), pod())
+    cluster = objects(template(gpu_request(count=1)), workload(), pod(name="waiting"))
+    asked = objects(template(gpu_request(count=2)), pod())
     assert to_try(cluster, asked) == asked
     assert [type(one).__name__ for one in to_try(cluster, ())] == ["ResourceClaimTemplate", "Pod"]
 
@@ -43,7 +43,7 @@ metadata: {name: gpu, namespace: default}
 status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool: p, device: a}]}}}
 """
     cluster = objects(text)
-    assert to_try(cluster, objects(claim(asking(count=2)))) == cluster
+    assert to_try(cluster, objects(claim(gpu_request(count=2)))) == cluster
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ status: {allocation: {devices: {results: [{request: gpu, driver: d.example, pool
     [
         ((template(), workload(replicas=2)), True),
         ((template(), workload(replicas=3)), False),
-        ((claim(asking(count=2)),), True),
-        ((claim(asking(count=3)),), False),
-        ((template(selecting('device.driver == "gpu.amd.com"')), pod()), False),
+        ((claim(gpu_request(count=2)),), True),
+        ((claim(gpu_request(count=3)),), False),
+        ((template(request_with_selector('device.driver == "gpu.amd.com"')), pod()), False),
         ((pod(resourceClaims=by_claim("missing")),), False),
         ((template(), pod(nodeSelector={"no": "node"})), False),
         ((), True),

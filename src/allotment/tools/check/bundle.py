@@ -85,8 +85,8 @@ class Bundle:
         """The result of ``compute(self, *args)``, computed once per bundle."""
         if (compute, *args) not in self._kept:
             self._kept[(compute, *args)] = compute(self, *args)
-        found: _T = self._kept[(compute, *args)]
-        return found
+        result: _T = self._kept[(compute, *args)]
+        return result
 
     def results_of(self, find: Callable[[Bundle], Iterable[_T]]) -> tuple[_T, ...]:
         """The matches of a rule's function, computed once: the simulation needs them, too."""

@@ -22,7 +22,7 @@ FAMILIES: Final = {
     "C": ("cel", "CEL", "Does the expression compile, and can it be true?"),
     "V": ("vocabulary", "Vocabulary", "Does a driver publish, install or understand the name?"),
     "M": ("meaning", "Meaning", "Does the object do what its author intends?"),
-    "P": ("proof", "Proof", "Does the object get its devices in the given cluster, by simulation?"),
+    "P": ("proof", "Proof", "Does the object get its devices in a simulation of the cluster?"),
 }
 
 

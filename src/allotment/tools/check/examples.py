@@ -70,25 +70,33 @@ def device_class(name: str, selector: str) -> str:
     return _manifest("DeviceClass", name, "", _selectors(selector))
 
 
-def resource_slice(devices: str, *, driver: str = "gpu.nvidia.com", node: str, slice_count: int = 1, name_suffix: str = "") -> str:
+def resource_slice(
+    devices: str, *, driver: str = "gpu.nvidia.com", node: str, slice_count: int = 1, name_suffix: str = ""
+) -> str:
     """A slice of a node's pool, which has ``slice_count`` slices. ``name_suffix`` is appended to the slice's name."""
     pool = _nested("pool", f"name: {node}\ngeneration: 1\nresourceSliceCount: {slice_count}")
     spec = f"driver: {driver}\nnodeName: {node}\n{pool}devices:\n{_with_newline(devices)}"
     return _manifest("ResourceSlice", f"{node}-{driver}{name_suffix}", "", spec)
 
 
-def pod(name: str, entry: str, *, namespace: str = "", claim: str = "gpu", spec_extra: str = "", resources: str = "") -> str:
+def pod(
+    name: str, entry: str, *, namespace: str = "", claim: str = "gpu", spec_extra: str = "", resources: str = ""
+) -> str:
     """A pod with one claim, whose ``entry`` names a claim or template. ``spec_extra`` are further lines of its spec,
     and ``resources`` replaces the resources of its container.
     """
-    return _manifest("Pod", name, namespace, _with_newline(spec_extra) + _pod(name, entry, claim, resources), version="v1")
+    return _manifest(
+        "Pod", name, namespace, _with_newline(spec_extra) + _pod(name, entry, claim, resources), version="v1"
+    )
 
 
 def deployment(name: str, entry: str, replicas: int) -> str:
     """A Deployment of such pods."""
     labels = f"labels: {{app: {name}}}"
     template = _nested("metadata", labels) + _nested("spec", _pod(name, entry, "gpu", ""))
-    spec = f"replicas: {replicas}\n{_nested('selector', f'matchLabels: {{app: {name}}}')}{_nested('template', template)}"
+    spec = (
+        f"replicas: {replicas}\n{_nested('selector', f'matchLabels: {{app: {name}}}')}{_nested('template', template)}"
+    )
     return _manifest("Deployment", name, "", spec, version="apps/v1")
 
 

@@ -45,11 +45,17 @@ class CheckPolicy:
         ignored = {file: self.ignores_for(file) for file in sources}
 
         def is_evaluated(code: str, file: str) -> bool:
-            return self.selection.includes(code) and code not in skipped and not any(pattern_matches(w, code) for w in ignored.get(file, ()))
+            return (
+                self.selection.includes(code)
+                and code not in skipped
+                and not any(pattern_matches(w, code) for w in ignored.get(file, ()))
+            )
 
         findings = [
             finding
-            for finding in check(bundle, [rule for rule in self.selection.filter(bundle_rules()) if rule.code not in skipped])
+            for finding in check(
+                bundle, [rule for rule in self.selection.filter(bundle_rules()) if rule.code not in skipped]
+            )
             if is_evaluated(finding.code, finding.where.file)
         ]
 

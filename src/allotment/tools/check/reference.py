@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.tools.check.catalog import FAMILIES, rules_by_code, all_rules
+from allotment.tools.check.catalog import FAMILIES, all_rules, rules_by_code
 from allotment.tools.check.rule import Rule
 
 #: The folder of the pages, relative to the root of the project.

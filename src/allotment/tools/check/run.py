@@ -8,7 +8,7 @@ from allotment.model.loading import Problem
 from allotment.model.loading.marks import join_path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding, SourceRange
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules import RULES
 
 

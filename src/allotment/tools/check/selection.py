@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from allotment.tools.check.catalog import FAMILIES, rules_by_code, all_rules
+from allotment.tools.check.catalog import FAMILIES, all_rules, rules_by_code
 from allotment.tools.check.rule import Rule
 
 

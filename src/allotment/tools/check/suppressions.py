@@ -44,13 +44,15 @@ class _IgnoreComment(NamedTuple):
     def covers(self, finding: Finding) -> bool:
         return finding.where.file == self.where.file and self.first_line <= finding.where.line <= self.last_line
 
-    def silences(self, finding: Finding) -> bool:
+    def suppresses(self, finding: Finding) -> bool:
         return self.covers(finding) and (
             not self.patterns or any(pattern_matches(pattern, finding.code) for pattern in self.patterns)
         )
 
 
-def apply_suppressions(findings: Iterable[Finding], sources: Mapping[str, str], was_evaluated: Callable[[str, str], bool]) -> SuppressionResult:
+def apply_suppressions(
+    findings: Iterable[Finding], sources: Mapping[str, str], was_evaluated: Callable[[str, str], bool]
+) -> SuppressionResult:
     """The findings that no comment in their files suppresses.
 
     ``sources`` are the texts by file. ``was_evaluated`` says for a code and a file whether that rule ran on it: a
@@ -90,7 +92,11 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
         verb, codes, rest = directive["verb"], directive["words"], directive["rest"]
         if verb not in ("ignore", "ignore-document", "ignore-file"):
             suggestion = did_you_mean(verb, ("ignore", "ignore-document", "ignore-file"))
-            yield _note(where, f"unknown directive allot: {verb}{suggestion and f'.{suggestion}'}", "write # allot: ignore[S102]")
+            yield _note(
+                where,
+                f"unknown directive allot: {verb}{suggestion and f'.{suggestion}'}",
+                "write # allot: ignore[S102]",
+            )
             continue
         if codes is None and not _REASON.fullmatch(rest):
             yield _note(where, "codes must be in brackets; this comment has no effect", f"write # allot: {verb}[S102]")
@@ -104,7 +110,9 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
         yield _IgnoreComment(where, verb, patterns, *covered)
 
 
-def _covered_lines(verb: str, line: int, own_line: set[int], comments: Commentary, lines: list[str]) -> tuple[int, int] | None:
+def _covered_lines(
+    verb: str, line: int, own_line: set[int], comments: Commentary, lines: list[str]
+) -> tuple[int, int] | None:
     """The first and last line that a comment applies to; None if it is misplaced."""
     if verb == "ignore":
         comment = line
@@ -120,7 +128,9 @@ def _covered_lines(verb: str, line: int, own_line: set[int], comments: Commentar
     return (1, len(lines) + 1) if all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[: line - 1]) else None
 
 
-def _unused_notes(ignore: _IgnoreComment, suppressed: Iterable[Finding], was_evaluated: Callable[[str, str], bool]) -> Iterator[Finding]:
+def _unused_notes(
+    ignore: _IgnoreComment, suppressed: Iterable[Finding], was_evaluated: Callable[[str, str], bool]
+) -> Iterator[Finding]:
     """Notes about the parts of a comment that suppress no finding."""
     file = ignore.where.file
     codes = {finding.code for finding in suppressed if ignore.suppresses(finding)}

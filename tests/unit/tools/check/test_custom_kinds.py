@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, no_such_request
-from tests.unit.tools.check.rules.meaning.manifests import asking, found, template
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, matches_of, template
 
 RAY = """\
 apiVersion: ray.io/v1
@@ -24,16 +24,16 @@ spec:
 
 def test_a_request_that_its_claim_does_not_have() -> None:
     ray = RAY.replace("RESOURCES", "{claims: [{name: gpu, request: gpus}]}")
-    (one,) = found(no_such_request.RULE, template(asking("gpu")), ray)
+    (one,) = matches_of(no_such_request.RULE, template(gpu_request("gpu")), ray)
     assert one.path[:3] == ("spec", "workerGroupSpecs", 0)
 
 
 def test_a_claim_that_no_container_uses() -> None:
-    assert len(found(claim_unused.RULE, template(asking("gpu")), RAY.replace("RESOURCES", "{}"))) == 1
+    assert len(matches_of(claim_unused.RULE, template(gpu_request("gpu")), RAY.replace("RESOURCES", "{}"))) == 1
     used = RAY.replace("RESOURCES", "{claims: [{name: gpu}]}")
-    assert found(claim_unused.RULE, template(asking("gpu")), used) == []
+    assert matches_of(claim_unused.RULE, template(gpu_request("gpu")), used) == []
 
 
 def test_the_device_plugin_beside_a_claim() -> None:
     ray = RAY.replace("RESOURCES", "{limits: {nvidia.com/gpu: 1}, claims: [{name: gpu}]}")
-    assert len(found(device_plugin_too.RULE, template(asking("gpu")), ray)) == 1
+    assert len(matches_of(device_plugin_too.RULE, template(gpu_request("gpu")), ray)) == 1

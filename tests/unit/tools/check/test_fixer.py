@@ -12,7 +12,7 @@ from allotment.model.editing.rewriting import rewrite
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.fixer import FixResult, fix
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules import RULES
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of, example_bundle
@@ -28,7 +28,7 @@ def rule(find: Finder, code: str = "S101") -> Rule:
     return Rule(code, "a-test", "shape", "error", "A test", "Because.", "", "", all_found)
 
 
-def setting(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
+def replacing(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
     """Finds ``key: old`` and has ``new`` written instead."""
 
     def find(document: Document) -> Iterator[RuleMatch]:
@@ -39,7 +39,7 @@ def setting(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
     return find
 
 
-def fixing(text: str | Mapping[str, str], *finders: Finder, unsafe: bool = False) -> FixResult:
+def run_fixer(text: str | Mapping[str, str], *finders: Finder, unsafe: bool = False) -> FixResult:
     rules = [rule(finder, f"S{101 + number}") for number, finder in enumerate(finders)]
     return fix(bundle_of(text), unsafe=unsafe, rules=rules)
 
@@ -49,20 +49,20 @@ def codes(fixed: FixResult) -> tuple[list[str], list[str]]:
 
 
 def test_guesses_are_made_only_when_asked_for() -> None:
-    finders = (setting("a", 1, 2, safe=False), setting("b", 1, 2))
-    fixed = fixing("a: 1 # a\nb: 1\n", *finders)
+    finders = (replacing("a", 1, 2, safe=False), replacing("b", 1, 2))
+    fixed = run_fixer("a: 1 # a\nb: 1\n", *finders)
     assert fixed.texts == {"file.yaml": "a: 1 # a\nb: 2\n"}
     assert codes(fixed) == (["S102"], ["S101"])
-    assert fixing("a: 1 # a\nb: 1\n", *finders, unsafe=True).texts == {"file.yaml": "a: 2 # a\nb: 2\n"}
+    assert run_fixer("a: 1 # a\nb: 1\n", *finders, unsafe=True).texts == {"file.yaml": "a: 2 # a\nb: 2\n"}
 
 
 def test_what_is_sure_goes_before_what_is_guessed() -> None:
-    fixed = fixing("a: 1\n", setting("a", 1, "guessed", safe=False), setting("a", 1, "sure"), unsafe=True)
+    fixed = run_fixer("a: 1\n", replacing("a", 1, "guessed", safe=False), replacing("a", 1, "sure"), unsafe=True)
     assert fixed.texts == {"file.yaml": "a: sure\n"}
 
 
 def test_mistakes_behind_mistakes_are_mended_in_later_passes() -> None:
-    fixed = fixing("a: 1\n", setting("a", 3, 4), setting("a", 2, 3), setting("a", 1, 2))
+    fixed = run_fixer("a: 1\n", replacing("a", 3, 4), replacing("a", 2, 3), replacing("a", 1, 2))
     assert fixed.texts == {"file.yaml": "a: 4\n"}
     assert codes(fixed) == (["S103", "S102", "S101"], [])
 
@@ -78,8 +78,8 @@ def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
                 edit = SetValue((key, "x"), 2)
                 yield RuleMatch(document, (key, "x"), "x", fix=Fix("", ((document, edit),), safe=True))
 
-    assert fixing("a: {x: 1}\n", renamed, inner).texts == {"file.yaml": "b: {x: 2}\n"}
-    assert fixing("a: {x: 1}\n", inner, renamed).texts == {"file.yaml": "b: {x: 2}\n"}
+    assert run_fixer("a: {x: 1}\n", renamed, inner).texts == {"file.yaml": "b: {x: 2}\n"}
+    assert run_fixer("a: {x: 1}\n", inner, renamed).texts == {"file.yaml": "b: {x: 2}\n"}
 
 
 def test_parts_of_one_string_are_mended_in_one_pass() -> None:
@@ -105,7 +105,7 @@ def test_parts_of_one_string_are_mended_in_one_pass() -> None:
 
 
 def test_what_two_rules_mend_alike_is_mended_for_both() -> None:
-    fixed = fixing("a: 1\n", setting("a", 1, 2), setting("a", 1, 2))
+    fixed = run_fixer("a: 1\n", replacing("a", 1, 2), replacing("a", 1, 2))
     assert codes(fixed) == (["S101", "S102"], [])
 
 
@@ -114,7 +114,7 @@ def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() 
         edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("a",), 9)), (document, Remove(("nothing",))))
         yield RuleMatch(document, ("a",), "a", fix=Fix("", edits, safe=True))
 
-    fixed = fixing("a: 1\nb: 1\n", impossible, setting("b", 1, 2))
+    fixed = run_fixer("a: 1\nb: 1\n", impossible, replacing("b", 1, 2))
     assert fixed.texts == {"file.yaml": "a: 1\nb: 2\n"}
     assert codes(fixed) == (["S102"], ["S101"])
     assert [(finding.code, reason) for finding, reason in fixed.unfixable] == [("S101", "there is no nothing")]
@@ -125,7 +125,7 @@ def test_a_fix_that_mends_nothing_is_made_once() -> None:
         edit = SetValue(("m",), document.tree["m"] + 1)
         yield RuleMatch(document, ("m",), "m", fix=Fix("", ((document, edit),), safe=True))
 
-    fixed = fixing("m: 1\n", restless)
+    fixed = run_fixer("m: 1\n", restless)
     assert fixed.texts == {"file.yaml": "m: 2\n"}
     assert [reason for _, reason in fixed.unfixable] == ["its fix does not mend it"]
 
@@ -137,14 +137,14 @@ def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> 
             edit = ReplaceText(("a",), at, at + 1, "yy")
             yield RuleMatch(document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), span=(at, at + 1))
 
-    fixed = fixing("a: 'x x x'\n", first)
+    fixed = run_fixer("a: 'x x x'\n", first)
     assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
     assert fixed.unfixable == ()
 
 
 def test_objects_of_one_name_are_told_apart() -> None:
-    finders = (setting("a", 1, 2), setting("a", 2, 3))
-    assert fixing("a: 1\n---\na: 2\n", *finders).texts == {"file.yaml": "a: 3\n---\na: 3\n"}
+    finders = (replacing("a", 1, 2), replacing("a", 2, 3))
+    assert run_fixer("a: 1\n---\na: 2\n", *finders).texts == {"file.yaml": "a: 3\n---\na: 3\n"}
 
 
 def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,15 +161,15 @@ def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: 
 
     monkeypatch.setattr("allotment.tools.check.fixer.rewrite", counting)
     files = {f"{number}.yaml": "a: 1\n" for number in range(20)} | {"bad.yaml": "a: 1\nb: 1\n"}
-    fixed = fixing(files, impossible, setting("a", 1, 2))
+    fixed = run_fixer(files, impossible, replacing("a", 1, 2))
     assert len(fixed.texts) == 21
     assert max(rewritten.count(file) for file in files if file != "bad.yaml") == 1
 
 
 def test_fixes_that_undo_each_other_come_to_an_end() -> None:
-    fixed = fixing("a: 1\n", setting("a", 1, 2), setting("a", 2, 3), setting("a", 3, 2))
+    fixed = run_fixer("a: 1\n", replacing("a", 1, 2), replacing("a", 2, 3), replacing("a", 3, 2))
     assert fixed.texts == {"file.yaml": "a: 2\n"}
-    assert fixing(fixed.texts, setting("a", 2, 3), setting("a", 3, 2)).texts == {}
+    assert run_fixer(fixed.texts, replacing("a", 2, 3), replacing("a", 3, 2)).texts == {}
 
 
 def test_edits_in_several_files_are_made_together_or_not_at_all() -> None:
@@ -199,7 +199,7 @@ def test_documents_that_were_left_out_stay_left_out() -> None:
 
     def judge(other: Bundle) -> Any:
         seen.append(len(other.documents))
-        return check(other, [rule(setting("a", 1, 2))])
+        return check(other, [rule(replacing("a", 1, 2))])
 
     assert fix(bundle, unsafe=False, find=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
     assert seen == [2, 2]
@@ -210,7 +210,7 @@ def test_fields_that_go_deeper_do_not_touch_those_beside_them() -> None:
         if "a" in document.tree:
             yield RuleMatch(document, ("a",), "a", fix=Fix("", ((document, Nest((), ("a",), "under")),), safe=True))
 
-    fixed = fixing("b: 1\na: 1\n", flat, setting("b", 1, 2))
+    fixed = run_fixer("b: 1\na: 1\n", flat, replacing("b", 1, 2))
     assert fixed.texts == {"file.yaml": "b: 2\nunder:\n  a: 1\n"}
     assert codes(fixed) == (["S102", "S101"], [])
 

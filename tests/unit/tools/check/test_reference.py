@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from allotment.tools.check.catalog import FAMILIES, rules_by_code, all_rules
+from allotment.tools.check.catalog import FAMILIES, all_rules, rules_by_code
 from allotment.tools.check.reference import FOLDER, page_link, pages
 
 ROOT = Path(__file__).parents[4]

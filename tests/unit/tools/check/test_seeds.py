@@ -29,9 +29,9 @@ class Seed(NamedTuple):
     """
 
     files: tuple[str, ...]
-    found: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
     fleet: str = ""
-    left: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
 
 
 SEEDS: Final[dict[str, Seed]] = {
@@ -39,7 +39,7 @@ SEEDS: Final[dict[str, Seed]] = {
     "001 slice in shorthand": Seed(
         ("seed001-resourceslice-fragment",),
         ("S114 :1", "S112 :2", "S112 :3", "S112 :4", "S112 :5", "S112 :7"),
-        left=("S114",),
+        remaining=("S114",),
     ),
     "001 one Ampere GPU": Seed(
         ("seed001-rct-ampere-20gi", "seed001-deployment-single"), fleet="1xa100-40gb"
@@ -48,13 +48,13 @@ SEEDS: Final[dict[str, Seed]] = {
         ("seed001-claim-timeslicing", "seed001-deployment-timeslicing"),
         ("V309 seed001-claim-timeslicing:25",),
         fleet="1xa100-40gb",
-        left=("V309",),
+        remaining=("V309",),
     ),
     "001 MPS": Seed(
         ("seed001-claim-mps", "seed001-deployment-timeslicing"),
         ("V309 seed001-claim-mps:25", "M404 seed001-deployment-timeslicing:33"),
         fleet="1xa100-40gb",
-        left=("V309",),
+        remaining=("V309",),
     ),
     "001 seven MIG devices": Seed(
         ("seed001-rct-mig", "seed001-deployment-mig"),
@@ -62,7 +62,7 @@ SEEDS: Final[dict[str, Seed]] = {
         fleet="1xa100-40gb/dynamic-mig",
     ),
     # --- family 1: >= on quantities, flat requests in v1 -----------------------------------------------------
-    "002 device plugin": Seed(("seed002-device-plugin-fragment",), ("S114 :1",), left=("S114",)),
+    "002 device plugin": Seed(("seed002-device-plugin-fragment",), ("S114 :1",), remaining=("S114",)),
     "002 training job": Seed(
         ("seed002-deviceclass-high-memory", "seed002-training-job"),
         ("C202 seed002-deviceclass-high-memory:10", "S102 seed002-training-job:11"),
@@ -90,23 +90,23 @@ SEEDS: Final[dict[str, Seed]] = {
         ("seed004-rct-mig-1g", "seed004-job-tf-mnist"), ("V306 seed004-rct-mig-1g:12",), "a100-40gb/dynamic-mig"
     ),
     "004 two partitions": Seed(("seed004-claim-two-partitions",), ("V303 :10",), "mi300x-8x-oam/cpx"),
-    "004 pod without its template": Seed(("seed004-pod-gpu-test2",), ("M405 :25",), left=("M405",)),
+    "004 pod without its template": Seed(("seed004-pod-gpu-test2",), ("M405 :25",), remaining=("M405",)),
     "004 slice of an MI300X": Seed(("seed004-resourceslice-mi300x",), ("S111 :6",)),
     "004 slice of a partition": Seed(("seed004-resourceslice-partition",), ("S111 :6",)),
-    "004 values of the operator": Seed(("seed004-helm-operator-values",), ("S114 :2",), left=("S114",)),
-    "004 values of the driver": Seed(("seed004-helm-dra-values",), ("S114 :2", "V311 :3"), left=("S114",)),
-    "004 old pod": Seed(("seed004-migration-old-fragment",), ("S114 :2",), left=("S114",)),
-    "004 new pod": Seed(("seed004-migration-new-fragment",), ("S114 :2", "M405 :10"), left=("S114", "M405")),
-    "004 a node's name": Seed(("seed004-nodeselector-fragment",), ("S114 :1",), left=("S114",)),
-    "004 selector by attributes": Seed(("seed004-selector-attribute-fragment",), ("S114 :1",), left=("S114",)),
+    "004 values of the operator": Seed(("seed004-helm-operator-values",), ("S114 :2",), remaining=("S114",)),
+    "004 values of the driver": Seed(("seed004-helm-dra-values",), ("S114 :2", "V311 :3"), remaining=("S114",)),
+    "004 old pod": Seed(("seed004-migration-old-fragment",), ("S114 :2",), remaining=("S114",)),
+    "004 new pod": Seed(("seed004-migration-new-fragment",), ("S114 :2", "M405 :10"), remaining=("S114", "M405")),
+    "004 a node's name": Seed(("seed004-nodeselector-fragment",), ("S114 :1",), remaining=("S114",)),
+    "004 selector by attributes": Seed(("seed004-selector-attribute-fragment",), ("S114 :1",), remaining=("S114",)),
     "004 selector by capacity": Seed(
-        ("seed004-selector-capacity-fragment",), ("S114 :1", "M402 :5"), left=("S114",)
+        ("seed004-selector-capacity-fragment",), ("S114 :1", "M402 :5"), remaining=("S114",)
     ),
-    "004 selector by driver": Seed(("seed004-selector-driver-fragment",), ("S114 :1",), left=("S114",)),
+    "004 selector by driver": Seed(("seed004-selector-driver-fragment",), ("S114 :1",), remaining=("S114",)),
     # --- family 4: accessors, "beta" -------------------------------------------------------------------------
-    "005 device plugin": Seed(("seed005-device-plugin-fragment",), ("S114 :2",), left=("S114",)),
+    "005 device plugin": Seed(("seed005-device-plugin-fragment",), ("S114 :2",), remaining=("S114",)),
     "005 both": Seed(
-        ("seed005-coexistence-fragment",), ("S114 :2", "S114 :9", "M405 :11"), left=("S114", "S114", "M405")
+        ("seed005-coexistence-fragment",), ("S114 :2", "S114 :9", "M405 :11"), remaining=("S114", "S114", "M405")
     ),
     "005 two H100": Seed(
         ("seed005-deviceclass-h100-v1beta1", "seed005-claim-training-v1beta1", "seed005-pod-distributed-training"),
@@ -138,7 +138,7 @@ def _texts(seed: Seed, shared: Shared) -> dict[str, str]:
     return {f"{name}.yaml": shared(f"manifests/{name}.yaml").read_text("utf-8") for name in seed.files}
 
 
-def _told(finding: Finding, alone: bool) -> str:
+def _code_and_line(finding: Finding, alone: bool) -> str:
     file = "" if alone else finding.where.file.removesuffix(".yaml")
     return f"{finding.code} {file}:{finding.where.line}"
 
@@ -146,8 +146,8 @@ def _told(finding: Finding, alone: bool) -> str:
 @seeds
 def test_what_is_found(seed: Seed, shared: Shared) -> None:
     findings = check(bundle_of(_texts(seed, shared)))
-    told = [_told(finding, alone=len(seed.files) == 1) for finding in findings]
-    assert sorted(told) == sorted(seed.found), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
+    told = [_code_and_line(finding, alone=len(seed.files) == 1) for finding in findings]
+    assert sorted(told) == sorted(seed.expected), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
 
 
 @seeds
@@ -156,7 +156,7 @@ def test_mended_it_is_fine_and_fits(seed: Seed, shared: Shared) -> None:
     fixed = fix(bundle_of(texts), unsafe=True)
     mended = {**texts, **fixed.texts}
     again = check(bundle_of(mended, fleet=seed.fleet))
-    assert sorted(f.code for f in again) == sorted(seed.left), "\n".join(
+    assert sorted(f.code for f in again) == sorted(seed.remaining), "\n".join(
         f"{f.code} {f.where} {f.message}" for f in again
     )
     assert fix(bundle_of(mended), unsafe=True).texts == {}

@@ -21,7 +21,7 @@ class DriverParameters(NamedTuple):
 
     document: Document
     config: ConfigView
-    parameters: dict[str, Any]
+    values: dict[str, Any]
     vocabulary: Vocabulary
     requests: tuple[RequestView, ...]
     class_name: str = ""
@@ -39,7 +39,7 @@ class DriverParameters(NamedTuple):
     def problems(self, bundle: Bundle) -> tuple[Problem, ...]:
         """The problems for which the driver rejects the parameters, including disabled feature gates."""
         gates = bundle.settings.driver_gates.get(self.config.driver, {})
-        return parameters_of(self.config.driver, self.parameters, gates, self.vocabulary.release)
+        return parameters_of(self.config.driver, self.values, gates, self.vocabulary.release)
 
     def device_categories(self, bundle: Bundle) -> tuple[DeviceCategory, ...] | None:
         """The categories of devices that the parameters may apply to; None if unknown."""

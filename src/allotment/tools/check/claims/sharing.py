@@ -29,7 +29,9 @@ def allows_sharing(bundle: Bundle, claim: ClaimView) -> bool:
     if claim.requests and all(request.capacity or request.admin_access for request in claim.requests):
         return True
     classes = {request.class_name for request in claim.requests}
-    return any(_has_sharing(config.parameters) for view in bundle.classes if view.name in classes for config in view.configs)
+    return any(
+        _has_sharing(config.parameters) for view in bundle.classes if view.name in classes for config in view.configs
+    )
 
 
 def is_exclusive(request: RequestView) -> bool:

@@ -37,14 +37,18 @@ class ClusterDevices:
         device_class = self._classes.get(request.class_name)
         if device_class is None:
             return None
-        request_selectors = (DeviceSelector(cel=CELDeviceSelector(expression=selector.expression)) for selector in request.selectors)
+        request_selectors = (
+            DeviceSelector(cel=CELDeviceSelector(expression=selector.expression)) for selector in request.selectors
+        )
         selectors = (*device_class.spec.selectors, *request_selectors)
-        matches_ = self.selected_by_class(
+        class_matches = self.selected_by_class(
             DeviceClass(metadata=ObjectMeta(name=request.class_name), spec=DeviceClassSpec(selectors=selectors))
         )
-        if any(node.error for node in matches_.nodes):
+        if any(node.error for node in class_matches.nodes):
             return None
-        return [DeviceID(match.driver, match.pool, match.device) for node in matches_.nodes for match in node.matched]
+        return [
+            DeviceID(match.driver, match.pool, match.device) for node in class_matches.nodes for match in node.matched
+        ]
 
 
 def cluster_devices(bundle: Bundle) -> ClusterDevices | None:

@@ -68,7 +68,9 @@ def sample_devices(driver: str, release: str = "") -> tuple[SampleDevice, ...]:
         for mode in _modes(accelerator, "v0" if vendor == "amd" and release.startswith("0") else ""):
             for resource_slice in slices_of(machine, parse_mode(mode, machine), "node"):
                 for sample in _samples_of_slice(resource_slice, accelerator):
-                    samples.setdefault((accelerator.id, f"{sample.partition} {sample.string_attribute('type')}"), sample)
+                    samples.setdefault(
+                        (accelerator.id, f"{sample.partition} {sample.string_attribute('type')}"), sample
+                    )
     return tuple(samples.values())
 
 
@@ -81,7 +83,8 @@ def cluster_samples(bundle: Bundle) -> Mapping[str, tuple[SampleDevice, ...]]:
         for sample in _samples_of_slice(resource_slice, None):
             product = sample.string_attribute("productName")
             kinds.setdefault(
-                (product, sample.partition, sample.string_attribute("type")), sample._replace(accelerator=accelerators_by_product.get(product))
+                (product, sample.partition, sample.string_attribute("type")),
+                sample._replace(accelerator=accelerators_by_product.get(product)),
             )
     return {driver: tuple(kinds.values()) for driver, kinds in samples.items()}
 
@@ -111,10 +114,14 @@ def _samples_of_slice(resource_slice: ResourceSlice, accelerator: Accelerator | 
 def selected_by_class(bundle: Bundle, name: str, devices: Iterable[SampleDevice]) -> tuple[SampleDevice, ...]:
     """The devices that a class selects; all of them if the class is unknown."""
     device_class: DeviceClass | None = bundle.known_classes.get(name) or _INSTALLED_CLASSES.get(name)
-    expressions = [one.cel.expression for one in (device_class.spec.selectors if device_class else ()) if one.cel]
+    expressions = [
+        sample.cel.expression for sample in (device_class.spec.selectors if device_class else ()) if sample.cel
+    ]
     compiled = [_compile(expression, bundle) for expression in expressions]
-    selectors = [one for one in compiled if one is not None]
-    return tuple(one for one in devices if all(_matches(selector.matches, one) is True for selector in selectors))
+    selectors = [sample for sample in compiled if sample is not None]
+    return tuple(
+        sample for sample in devices if all(_matches(selector.matches, sample) is True for selector in selectors)
+    )
 
 
 def selected_by(
@@ -128,11 +135,13 @@ def selected_by(
     if selector is None:
         return ()
     excluded = tuple(without)
-    conjuncts = [one for one in selector.conjuncts if not any(_overlap((one.start, one.stop), o) for o in excluded)]
+    conjuncts = [
+        sample for sample in selector.conjuncts if not any(_overlap((sample.start, sample.stop), o) for o in excluded)
+    ]
     return tuple(
-        one
-        for one in selected_by_class(bundle, view.class_name, devices)
-        if all(_matches(conjunct.matches, one) is not False for conjunct in conjuncts)
+        sample
+        for sample in selected_by_class(bundle, view.class_name, devices)
+        if all(_matches(conjunct.matches, sample) is not False for conjunct in conjuncts)
     )
 
 

@@ -52,7 +52,11 @@ def smallest_fleet(values: Iterable[Object], features: Features) -> str | None:
     candidates = [_candidates(vendor, text) for vendor in vendors]
     # If the objects name several vendors, machines of each are needed; if they name none, any single vendor does.
     names_vendor = any(sign in text for sign in _VENDORS.values())
-    combinations = product(*candidates) if names_vendor else ((card,) for cards_of_vendor in candidates for card in cards_of_vendor)
+    combinations = (
+        product(*candidates)
+        if names_vendor
+        else ((card,) for cards_of_vendor in candidates for card in cards_of_vendor)
+    )
     for cards in islice(combinations, _MAX_COMBINATIONS if names_vendor and len(vendors) > 1 else None):
         if not _fits(requesting, _fleet_spec(cards, sizes[-1]), features):
             continue
@@ -91,7 +95,7 @@ def _extended_resources(limits: Mapping[str, Quantity]) -> Iterator[int]:
 
 def _device_count(spec: ResourceClaimSpec) -> int:
     requests = [request.exactly or next(iter(request.first_available), None) for request in spec.devices.requests]
-    return sum(8 if one.allocation_mode == "All" else max(1, one.count) for one in requests if one is not None)
+    return sum(8 if item.allocation_mode == "All" else max(1, item.count) for item in requests if item is not None)
 
 
 # --- hardware --------------------------------------------------------------------------------------------------------
@@ -99,7 +103,9 @@ def _device_count(spec: ResourceClaimSpec) -> int:
 
 def _candidates(vendor: str, text: str) -> list[tuple[Accelerator, str]]:
     """The cards of a vendor with the modes to try, small cards first."""
-    cards = sorted((one for one in accelerators().values() if one.vendor == vendor), key=lambda one: one.memory_mib)
+    cards = sorted(
+        (item for item in accelerators().values() if item.vendor == vendor), key=lambda item: item.memory_mib
+    )
     return [(card, mode) for card in cards for mode in dict.fromkeys(_modes(card, text))]
 
 
@@ -126,7 +132,9 @@ def _modes(card: Accelerator, text: str) -> Iterator[str]:
             yield from ("vfio",) if virtual else ()
         case _:
             options = "+".join(
-                option for option, domain in (("nics=4", "net.example.com"), ("numa=2", "cpu.example.com")) if domain in text
+                option
+                for option, domain in (("nics=4", "net.example.com"), ("numa=2", "cpu.example.com"))
+                if domain in text
             )
             for cut in ("", "partitions=4") if "partition" in text else ("",):
                 for shared in ("", "shared") if shares else ("",):

@@ -45,64 +45,71 @@ def suggest_class(
             return ClassSuggestion(term.name, _reason(chart, term))
     # Example domains are invented names, and names with different numbers denote different profiles or sizes.
     numbers = re.findall(r"[0-9]+", name)
-    similar = "" if _EXAMPLE_DOMAIN.search(name) else typo_of(name, (one for one in known if re.findall(r"[0-9]+", one) == numbers))
+    similar = (
+        ""
+        if _EXAMPLE_DOMAIN.search(name)
+        else typo_of(name, (candidate for candidate in known if re.findall(r"[0-9]+", candidate) == numbers))
+    )
     if similar:
         return ClassSuggestion(similar, f"class {similar} exists")
-    words = _words(name)
+    parts = _name_parts(name)
     expressions = " ".join(selector.expression for selector in request.selectors) if request else ""
     domains = set(_DOMAIN.findall(expressions))
     best_match: tuple[int, Vocabulary, ClassTerm] | None = None
     for chart in charts:
-        driver_score = _driver_score(chart, words, domains)
+        driver_score = _driver_score(chart, parts, domains)
         if not driver_score:
             continue
         for term in chart.classes:
-            score = 8 * driver_score + _type_score(term, words)
+            score = 8 * driver_score + _type_score(term, parts)
             if best_match is None or score > best_match[0]:
                 best_match = (score, chart, term)
     if best_match is None:
         return None
     _, chart, term = best_match
-    return ClassSuggestion(term.name, _reason(chart, term), _model_selector(chart, words, expressions))
+    return ClassSuggestion(term.name, _reason(chart, term), _model_selector(chart, parts, expressions))
 
 
 def _reason(chart: Vocabulary, term: ClassTerm) -> str:
     return f"the chart of {chart.driver} installs class {term.name}: {term.meaning}"
 
 
-def _words(name: str) -> frozenset[str]:
+def _name_parts(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _driver_score(chart: Vocabulary, words: Collection[str], domains: Collection[str]) -> int:
+def _driver_score(chart: Vocabulary, parts: Collection[str], domains: Collection[str]) -> int:
     """How likely a driver is meant: 2 if selectors read its attributes, plus 1 if the name contains its vendor."""
-    vendors = _words(chart.vendor) | _words(chart.driver)
+    vendors = _name_parts(chart.vendor) | _name_parts(chart.driver)
     vendors -= {"gpu", "com", "io", "net", "cpu", "dra", "example"}
-    names_vendor = bool(vendors & set(words))
+    names_vendor = bool(vendors & set(parts))
     return 2 * (chart.driver in domains) + names_vendor
 
 
-def _type_score(term: ClassTerm, words: Collection[str]) -> int:
+def _type_score(term: ClassTerm, parts: Collection[str]) -> int:
     """How well a class fits the words of a name: best if its special type is named, then if it has no special type."""
-    label = _words(term.name.partition(".")[0])
+    label = _name_parts(term.name.partition(".")[0])
     best = -3
     for kind in term.types or ("",):
-        special = (_words(kind) | label) - set(_PLAIN_TYPES)
-        best = max(best, 1 if not special else 3 if special & set(words) else -3)
+        special = (_name_parts(kind) | label) - set(_PLAIN_TYPES)
+        best = max(best, 1 if not special else 3 if special & set(parts) else -3)
     return best
 
 
-def _model_selector(chart: Vocabulary, words: Collection[str], expressions: str) -> str:
-    """The selector for a GPU model in the name; empty if it has none, or if a selector restricts the product already.
-    """
+def _model_selector(chart: Vocabulary, parts: Collection[str], expressions: str) -> str:
+    """The selector for a GPU model in the name; empty if there is none, or if a selector restricts the product already."""
     product = chart.attribute(chart.domain, "productName")
     if product is None or "productName" in expressions:
         return ""
-    for word in sorted(words, key=len, reverse=True):
+    for word in sorted(parts, key=len, reverse=True):
         matching = [accelerator for accelerator in accelerators().values() if _is_model_name(accelerator, word)]
         if matching and all(accelerator.product in product.values for accelerator in matching):
             value = f'device.attributes["{chart.domain}"].productName'
-            ambiguous = [accelerator for accelerator in accelerators().values() if word.upper() in accelerator.product and accelerator not in matching]
+            ambiguous = [
+                accelerator
+                for accelerator in accelerators().values()
+                if word.upper() in accelerator.product and accelerator not in matching
+            ]
             return f'{value} == "{matching[0].product}"' if ambiguous else f'{value}.contains("{word.upper()}")'
     return ""
 

@@ -1,5 +1,4 @@
-"""Known names: the drivers' vocabularies in the releases that a bundle is checked for, and names of the given slices.
-"""
+"""Known names: the drivers' vocabularies in the releases that a bundle is checked for, and the names in given slices."""
 
 from __future__ import annotations
 

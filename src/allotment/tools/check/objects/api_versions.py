@@ -41,7 +41,11 @@ VERSIONS: Final[dict[str, dict[str, VersionLifetime]]] = {
     "ResourceClaim": _CORE_KINDS,
     "ResourceClaimTemplate": _CORE_KINDS,
     "ResourceSlice": _CORE_KINDS,
-    "DeviceTaintRule": {"v1alpha3": VersionLifetime("1.33", "1.39"), "v1beta2": VersionLifetime("1.36", "1.42"), "v1": VersionLifetime("1.37")},
+    "DeviceTaintRule": {
+        "v1alpha3": VersionLifetime("1.33", "1.39"),
+        "v1beta2": VersionLifetime("1.36", "1.42"),
+        "v1": VersionLifetime("1.37"),
+    },
     "ResourcePoolStatusRequest": {"v1alpha3": VersionLifetime("1.36", "1.42")},
 }
 

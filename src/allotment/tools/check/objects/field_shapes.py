@@ -74,16 +74,16 @@ def written_path(document: Document, path: Path) -> Path:
 
     Skips ``exactly`` and inserts ``basic`` as the document's version requires.
     """
-    path_found: list[str | int] = []
+    actual: list[str | int] = []
     tree: Any = document.tree
     for step in path:
         for steps in ((step,), ("basic", step)):
             inner = at(tree, steps)
             if inner is not None or (isinstance(tree, dict) and steps == (step,) and step in tree):
-                path_found += steps
+                actual += steps
                 tree = inner
                 break
         else:
             if step != "exactly":
                 break
-    return tuple(path_found)
+    return tuple(actual)

@@ -46,9 +46,13 @@ _TAINTS: Final = GateEffect(("DRADeviceTaints",), f"{_DROPPED}, and pods still g
 _ADMIN: Final = GateEffect(("DRAAdminAccess",), f"{_DROPPED}: the claim then occupies its devices", "error")
 _CAPACITY: Final = GateEffect(("DRAConsumableCapacity",), f"{_DROPPED}: a claim gets whole devices")
 _SHARED: Final = GateEffect(("DRAConsumableCapacity",), f"{_DROPPED}: each device is allocated to one claim at a time")
-_DISTINCT: Final = GateEffect(("DRAConsumableCapacity",), f"{_DROPPED}: the allocated devices may have equal values", "error")
+_DISTINCT: Final = GateEffect(
+    ("DRAConsumableCapacity",), f"{_DROPPED}: the allocated devices may have equal values", "error"
+)
 _PARTITIONS: Final = GateEffect(
-    ("DRAPartitionableDevices",), f"{_DROPPED}: partitions of one GPU are allocated as if each were a separate GPU", "error"
+    ("DRAPartitionableDevices",),
+    f"{_DROPPED}: partitions of one GPU are allocated as if each were a separate GPU",
+    "error",
 )
 _BINDING: Final = GateEffect(
     ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
@@ -66,7 +70,9 @@ _EXTENDED: Final = GateEffect(
 _POD_GROUP: Final = GateEffect(("DRAWorkloadResourceClaims",), "every pod gets its own claim instead of the group's")
 _TAINT_RULE: Final = GateEffect(("DRADeviceTaintRules",), "the rule has no effect: no device is tainted")
 _POOL_STATUS: Final = GateEffect(("DRAResourcePoolStatus",), "no controller answers the request")
-_IMPLICIT: Final = GateEffect(("DRAExtendedResource",), "no node has such a resource, and the pod stays pending", "error")
+_IMPLICIT: Final = GateEffect(
+    ("DRAExtendedResource",), "no node has such a resource, and the pod stays pending", "error"
+)
 
 _PER_REQUEST: Final = {"tolerations": _TOLERATIONS, "capacity": _CAPACITY}
 _PER_DEVICE: Final = {
@@ -120,14 +126,14 @@ def _required_effects(document: Document) -> Iterator[tuple[GateEffect, Path]]:
             if effect is not None and not _is_unset(field):
                 yield effect, field.path
     else:
-        for container in (one for pod in pod_views(document) for one in pod.containers):
+        for container in (container for pod in pod_views(document) for container in pod.containers):
             for name in container.limits:
                 if name.startswith(IMPLICIT_RESOURCE_PREFIX):
                     yield _IMPLICIT, (*container.path, "resources", "limits", name)
 
 
 def _is_unset(field: WrittenField) -> bool:
-    # Kubernetes treats empty values of these fields as absent, and false or empty ones of v1beta1's device fields.
+    # Kubernetes treats empty values of these fields as absent; v1beta1 also treats false as absent in devices.
     return field.value in ([], {}, "") or (field.struct == "BasicDevice" and field.value is False)
 
 
@@ -145,7 +151,9 @@ def stage_text(gate: str, features: Features) -> str:
     if default:
         return f"which is disabled here ({level_text} and on by default in Kubernetes {kube})"
     default_since = next((release for release in RELEASES if stages.get(release, ("", False))[1]), "")
-    return f"{level_text} and off by default in Kubernetes {kube}" + (f", on by default since {default_since}" if default_since else "")
+    return f"{level_text} and off by default in Kubernetes {kube}" + (
+        f", on by default since {default_since}" if default_since else ""
+    )
 
 
 def gate_exists(gate: str, features: Features) -> bool:

@@ -1,8 +1,8 @@
-"""All rules, by family: the table of contents, the documentation and the command line's help are this tuple.
+"""The table of all rules, by family. The rule pages and the command line's help are generated from it.
 
-shape S1xx: is it an object that a cluster of this release takes? cel C2xx: is the expression one, and can it be true?
-vocabulary V3xx: does anybody publish, install or understand that name? meaning M4xx: will it do what is meant?
-proof P5xx: tried on the engine, with the devices that were given.
+shape S1xx: does a cluster of this release accept the object? cel C2xx: does the expression compile, and can it be true?
+vocabulary V3xx: does a driver publish, install or understand the name? meaning M4xx: does the object do what its author
+intends? proof P5xx: does the object get its devices in a simulation of the cluster?
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules that need no trial. The proof builds on what they find: only files without errors are tried."""
+"""The rules that need no simulation. The simulation uses their results: it skips objects with errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from allotment.cel.evaluation.values import Value
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node, Select
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN
-from allotment.tools.check.selectors.device_types import AccessName, DeviceCategory, presence
+from allotment.tools.check.selectors.device_types import AccessKey, DeviceCategory, presence
 from allotment.tools.check.selectors.expressions import Expression
 
 #: The maximum number of optional names for which all combinations are tried; more are removed one at a time.
@@ -30,13 +30,13 @@ def may_hold(expr: Expression, node: Node, category: DeviceCategory) -> bool:
     )
 
 
-def _absent_name_sets(expr: Expression, category: DeviceCategory) -> Iterator[frozenset[AccessName]]:
+def _absent_name_sets(expr: Expression, category: DeviceCategory) -> Iterator[frozenset[AccessKey]]:
     """The sets of names that a device of a category may lack together."""
-    always: set[AccessName] = set()
-    sometimes: set[AccessName] = set()
+    always: set[AccessKey] = set()
+    sometimes: set[AccessKey] = set()
     for access in expr.accesses:
         if len(access.steps) > 1:
-            name = AccessName(access.kind, access.domain, access.name)
+            name = AccessKey(access.kind, access.domain, access.name)
             found_on = presence(access, category)
             if found_on == "never":
                 always.add(name)
@@ -92,49 +92,49 @@ _ANYTHING: Final[frozenset[_Outcome]] = frozenset({UNKNOWN})
 class _Evaluation:
     """The evaluation of an expression for devices of one category that lack certain names."""
 
-    def __init__(self, read: Expression, sort: DeviceCategory, lacks: frozenset[AccessName]) -> None:
-        self.sort = sort
-        self.lacks = lacks
-        self.accesses = read.accesses
-        self.names = {a.steps[1].node.id: n for n, a in enumerate(read.accesses) if len(a.steps) > 1}
-        self.domains = {a.steps[0].node.id: n for n, a in enumerate(read.accesses) if a.steps}
+    def __init__(self, expr: Expression, category: DeviceCategory, absent: frozenset[AccessKey]) -> None:
+        self.category = category
+        self.absent = absent
+        self.accesses = expr.accesses
+        self.names = {a.steps[1].node.id: n for n, a in enumerate(expr.accesses) if len(a.steps) > 1}
+        self.domains = {a.steps[0].node.id: n for n, a in enumerate(expr.accesses) if a.steps}
 
     def outcomes(self, node: Node) -> frozenset[_Outcome]:
         """The possible outcomes of a node."""
         if node.id in self.names:
-            return self.name(self.names[node.id], node)
+            return self.named_access(self.names[node.id], node)
         if isinstance(node, Const):
             return frozenset({_Known(node.value)})
         if isinstance(node, Select):
-            return self.selected(node, node.operand)
+            return self.selection(node, node.operand)
         if isinstance(node, ListExpr):
-            return self.strictly(node.elements)
+            return self.strict_call(node.elements)
         if isinstance(node, Call):
             return self.call(node)
         if isinstance(node, ast.Comprehension) and node.macro not in ("cel.bind", "sortBy"):
-            return self.strictly([node.iter_range])
+            return self.strict_call([node.iter_range])
         return _ANYTHING
 
-    def name(self, number: int, node: Node) -> frozenset[_Outcome]:
+    def named_access(self, number: int, node: Node) -> frozenset[_Outcome]:
         """The outcomes of reading an attribute or capacity."""
-        access, sort = self.accesses[number], self.sort
-        lacks = AccessName(access.kind, access.domain, access.name) in self.lacks
-        certain = presence(access, sort) != "unknown"
+        access, category = self.accesses[number], self.category
+        is_absent = AccessKey(access.kind, access.domain, access.name) in self.absent
+        is_known = presence(access, category) != "unknown"
         if (isinstance(node, Select) and node.test_only) or (isinstance(node, Call) and node.function == ast.IN):
-            return frozenset({_Known(not lacks) if certain else UNKNOWN})
+            return frozenset({_Known(not is_absent) if is_known else UNKNOWN})
         if access.is_optional:
-            return frozenset({_Optional(not lacks)} if certain else {_Optional(True), _Optional(False)})
-        if lacks:
+            return frozenset({_Optional(not is_absent)} if is_known else {_Optional(True), _Optional(False)})
+        if is_absent:
             return frozenset({_MissingKey(frozenset({number}))})
-        if (access.kind, access.domain, access.name) == ("attributes", sort.driver, "type") and sort.type:
-            return frozenset({_Known(sort.type)})
+        if (access.kind, access.domain, access.name) == ("attributes", category.driver, "type") and category.type:
+            return frozenset({_Known(category.type)})
         return _ANYTHING
 
-    def selected(self, node: Node, operand: Node) -> frozenset[_Outcome]:
+    def selection(self, node: Node, operand: Node) -> frozenset[_Outcome]:
         """The outcomes of any other selection: from the device itself, or from a value."""
         if isinstance(node, Select) and node.field == "driver" and isinstance(operand, ast.Ident):
             # Another driver equals none of the names in the expression.
-            return frozenset({_Known(self.sort.driver or "\0another driver")})
+            return frozenset({_Known(self.category.driver or "\0another driver")})
         return frozenset({o if isinstance(o, _MissingKey | _Optional) else UNKNOWN for o in self.outcomes(operand)})
 
     def call(self, node: Call) -> frozenset[_Outcome]:
@@ -147,56 +147,56 @@ class _Evaluation:
             case ast.CONDITIONAL:
                 return self.conditional(node)
             case ast.INDEX | ast.OPT_INDEX | ast.OPT_SELECT:
-                return self.selected(node, node.args[0])
+                return self.selection(node, node.args[0])
             case ast.IN:
                 return self.membership(node)
             case "orValue" | "hasValue" if node.target is not None:
-                return self.provided(node, self.outcomes(node.target))
+                return self.optional_method(node, self.outcomes(node.target))
         operands = [*([node.target] if node.target is not None else []), *node.args]
-        found = self.strictly(operands)
+        outcomes = self.strict_call(operands)
         if node.function in (ast.EQUALS, ast.NOT_EQUALS):
-            return frozenset(self.equality(node, found))
-        return found
+            return frozenset(self.equality(node, outcomes))
+        return outcomes
 
     def logic(self, node: Call) -> frozenset[_Outcome]:
         """The outcomes of ``&&`` and ``||``: an operand that decides the result takes precedence over errors, on either
         side.
         """
         decides, neither = (_FALSE, _TRUE) if node.function == ast.AND else (_TRUE, _FALSE)
-        found: set[_Outcome] = set()
+        results: set[_Outcome] = set()
         for left, right in product(*(_bools(self.outcomes(arg)) for arg in node.args)):
             if decides in (left, right):
-                found.add(decides)
+                results.add(decides)
             elif isinstance(left, _MissingKey) or isinstance(right, _MissingKey):
-                missing = [one.accesses for one in (left, right) if isinstance(one, _MissingKey)]
-                found.add(_MissingKey(frozenset().union(*missing)))
+                missing = [side.accesses for side in (left, right) if isinstance(side, _MissingKey)]
+                results.add(_MissingKey(frozenset().union(*missing)))
             else:
-                found.add(neither)
-        return frozenset(found)
+                results.add(neither)
+        return frozenset(results)
 
     def conditional(self, node: Call) -> frozenset[_Outcome]:
         """The outcomes of ``c ? a : b``."""
-        found: set[_Outcome] = set()
+        results: set[_Outcome] = set()
         for condition in _bools(self.outcomes(node.args[0])):
             if isinstance(condition, _MissingKey):
-                found.add(condition)
+                results.add(condition)
             else:
-                found |= self.outcomes(node.args[1 if condition == _TRUE else 2])
-        return frozenset(found)
+                results |= self.outcomes(node.args[1 if condition == _TRUE else 2])
+        return frozenset(results)
 
-    def provided(self, node: Call, targets: frozenset[_Outcome]) -> frozenset[_Outcome]:
+    def optional_method(self, node: Call, targets: frozenset[_Outcome]) -> frozenset[_Outcome]:
         """The outcomes of ``.?name.orValue(x)`` and ``.hasValue()``."""
-        found: set[_Outcome] = set()
+        results: set[_Outcome] = set()
         for target in targets:
             if not isinstance(target, _Optional):
-                found.add(target if isinstance(target, _MissingKey) else UNKNOWN)
+                results.add(target if isinstance(target, _MissingKey) else UNKNOWN)
             elif node.function == "hasValue":
-                found.add(_Known(target.present))
+                results.add(_Known(target.present))
             elif target.present or not node.args:
-                found.add(UNKNOWN)
+                results.add(UNKNOWN)
             else:
-                found |= self.outcomes(node.args[0])
-        return frozenset(found)
+                results |= self.outcomes(node.args[0])
+        return frozenset(results)
 
     def membership(self, node: Call) -> frozenset[_Outcome]:
         """The outcomes of ``x in […]``, and of tests whether a device has any name in a domain."""
@@ -204,19 +204,20 @@ class _Evaluation:
             domain = self.accesses[self.domains[node.id]].domain
             # Several drivers publish names in the standard domain, and a key without a dot may not be a domain.
             certain = domain != STANDARD_DOMAIN and "." in domain
-            return frozenset({_Known(domain == self.sort.driver)}) if certain else _ANYTHING
+            return frozenset({_Known(domain == self.category.driver)}) if certain else _ANYTHING
         key, container = node.args
         if isinstance(container, ListExpr):
-            listed = [one.value for one in container.elements if isinstance(one, Const)]
+            listed = [element.value for element in container.elements if isinstance(element, Const)]
             if len(listed) == len(container.elements):
                 return frozenset(
-                    _Known(o.value in listed) if isinstance(o, _Known) else _error_or_unknown(o) for o in self.outcomes(key)
+                    _Known(o.value in listed) if isinstance(o, _Known) else _error_or_unknown(o)
+                    for o in self.outcomes(key)
                 )
-        return self.strictly(node.args)
+        return self.strict_call(node.args)
 
-    def equality(self, node: Call, found: frozenset[_Outcome]) -> Iterator[_Outcome]:
+    def equality(self, node: Call, operand_outcomes: frozenset[_Outcome]) -> Iterator[_Outcome]:
         """The outcomes of ``==`` and ``!=``, decided if both sides are known."""
-        yield from (o for o in found if isinstance(o, _MissingKey))
+        yield from (o for o in operand_outcomes if isinstance(o, _MissingKey))
         for left, right in product(*(self.outcomes(arg) for arg in node.args)):
             if isinstance(left, _MissingKey) or isinstance(right, _MissingKey):
                 continue
@@ -225,11 +226,11 @@ class _Evaluation:
             else:
                 yield UNKNOWN
 
-    def strictly(self, nodes: Iterable[Node]) -> frozenset[_Outcome]:
+    def strict_call(self, nodes: Iterable[Node]) -> frozenset[_Outcome]:
         """The outcomes of a function of these arguments: an error if an argument is one, otherwise unknown."""
         operands = [self.outcomes(node) for node in nodes]
-        missing = {o for some in operands for o in some if isinstance(o, _MissingKey)}
-        certain = any(all(isinstance(o, _MissingKey) for o in some) for some in operands)
+        missing = {o for outcomes in operands for o in outcomes if isinstance(o, _MissingKey)}
+        certain = any(all(isinstance(o, _MissingKey) for o in outcomes) for outcomes in operands)
         return frozenset(missing if certain else {*missing, UNKNOWN})
 
 

@@ -57,7 +57,11 @@ def to_cel(key: str, operator: str, values: Sequence[str], driver: str) -> CelCo
             presence if comparison == "exists" else f"!({presence})", f"{name} is assumed to be in {where} of {domain}"
         )
     subject = f'device.{where}["{domain}"].{name}'
-    return _capacity_condition(subject, comparison, values) if is_size else _attribute_condition(subject, comparison, values, domain, name)
+    return (
+        _capacity_condition(subject, comparison, values)
+        if is_size
+        else _attribute_condition(subject, comparison, values, domain, name)
+    )
 
 
 def _resolve_name(domain: str, name: str) -> tuple[str, bool]:
@@ -83,7 +87,11 @@ def _capacity_condition(subject: str, comparison: str, values: Sequence[str]) ->
     literals = [f'quantity("{amount}")' for amount in amounts]
     pairs = [(value.strip(), amount) for value, amount in zip(values, amounts, strict=True)]
     interpretations = [f"{value} is read as {amount}" for value, amount in pairs if value != amount]
-    assumptions = f"{listed(interpretations)} because it has no unit" if interpretations else f"{subject.rpartition('.')[2]} is a capacity"
+    assumptions = (
+        f"{listed(interpretations)} because it has no unit"
+        if interpretations
+        else f"{subject.rpartition('.')[2]} is a capacity"
+    )
     if comparison in ("in", "notin"):
         equalities = [by_method(subject, "==", literal) for literal in literals]
         expression = " || ".join(equalities)
@@ -106,7 +114,9 @@ def _amount(value: str) -> str:
 # --- attributes ------------------------------------------------------------------------------------------------------
 
 
-def _attribute_condition(subject: str, comparison: str, values: Sequence[str], domain: str, name: str) -> CelConversion | None:
+def _attribute_condition(
+    subject: str, comparison: str, values: Sequence[str], domain: str, name: str
+) -> CelConversion | None:
     kind = _kind(domain, name, values)
     literals = [_literal(value, kind) for value in values]
     if not all(literals):

@@ -105,7 +105,9 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     ),
     (
         re.compile(r"expected type '(.+)' but found '(.+)'"),
-        lambda m: f"all items of a list must have the same type: the first is {type_name(m[1])}, this is {type_name(m[2])}",
+        lambda m: (
+            f"all items of a list must have the same type: the first is {type_name(m[1])}, this is {type_name(m[2])}"
+        ),
     ),
     (
         re.compile(r"must evaluate to bool or the unknown type, not (.+)", re.DOTALL),

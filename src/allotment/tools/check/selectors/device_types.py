@@ -27,7 +27,7 @@ class DeviceCategory(NamedTuple):
         return f"a device of {self.driver}" + (f" of type {self.type}" if self.type else "")
 
 
-class AccessName(NamedTuple):
+class AccessKey(NamedTuple):
     """An attribute or capacity, as an expression names it."""
 
     kind: str
@@ -37,7 +37,7 @@ class AccessName(NamedTuple):
 
 def presence(access: DeviceAccess, category: DeviceCategory) -> str:
     """Whether devices of a category have a name: ``always``, ``sometimes``, ``never``, or ``unknown``."""
-    name = AccessName(access.kind, access.domain, access.name)
+    name = AccessKey(access.kind, access.domain, access.name)
     term = _term(category.vocabulary, name) if category.vocabulary is not None else None
     if term is not None:
         return term.get(category.type) or term.get("") or "never"
@@ -52,6 +52,6 @@ def presence(access: DeviceAccess, category: DeviceCategory) -> str:
     return "sometimes" if name.domain == STANDARD_DOMAIN and not category.driver else "never"
 
 
-def _term(vocab: Vocabulary, name: AccessName) -> Mapping[str, str] | None:
+def _term(vocab: Vocabulary, name: AccessKey) -> Mapping[str, str] | None:
     term = (vocab.attribute if name.kind == "attributes" else vocab.capacity)(name.domain, name.name)
     return None if term is None else term.on

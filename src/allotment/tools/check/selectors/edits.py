@@ -13,7 +13,7 @@ from allotment.cel.source_spans import Extent, located
 from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.rule import Fix
-from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, AccessStep
+from allotment.tools.check.selectors.expressions import AccessStep, DeviceAccess, Expression
 from allotment.tools.views import SelectorView, at
 
 #: A string in double quotes, or one in single quotes, which is kept as it is.
@@ -23,7 +23,7 @@ _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 def replace_extent(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
     """The edit that replaces a part of an expression, with the quotes that the expression uses."""
     if "'" in view.expression and '"' not in view.expression:
-        text = _STRING.sub(lambda found: f"'{found[1]}'" if found[1] is not None else found[0], text)
+        text = _STRING.sub(lambda match: f"'{match[1]}'" if match[1] is not None else match[0], text)
     return ReplaceText(view.path, extent[0], extent[1], text)
 
 

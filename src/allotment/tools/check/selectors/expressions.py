@@ -198,7 +198,7 @@ class Expression:
             literals = self._literals(node, parsed.literal)
             if access is not None and literals:
                 comparisons.append(LiteralComparison(access, parsed.operator, literals, self.extent(node), node))
-        return tuple(sorted(comparisons, key=lambda one: one.extent))
+        return tuple(sorted(comparisons, key=lambda item: item.extent))
 
     @cached_property
     def compared_drivers(self) -> tuple[tuple[str, Extent], ...]:
@@ -209,8 +209,10 @@ class Expression:
                 continue
             if any(is_device_driver(arg) for arg in node.args):
                 consts = [n for arg in node.args for n in (arg.elements if isinstance(arg, ListExpr) else [arg])]
-                drivers.extend((n.value, self.extent(n)) for n in consts if isinstance(n, Const) and type(n.value) is str)
-        return tuple(sorted(drivers, key=lambda one: one[1]))
+                drivers.extend(
+                    (n.value, self.extent(n)) for n in consts if isinstance(n, Const) and type(n.value) is str
+                )
+        return tuple(sorted(drivers, key=lambda item: item[1]))
 
     # --- parsing of nodes ----------------------------------------------------------------------------------------
 
@@ -304,11 +306,11 @@ def parse_selector(bundle: Bundle, view: SelectorView) -> Expression:
 
 def parse_expression(bundle: Bundle, source: str) -> Expression:
     """An expression from elsewhere (such as a class of the cluster), parsed for the release and gates of the bundle."""
-    return _read(source, environment(bundle.features, "new"))
+    return _parse(source, environment(bundle.features, "new"))
 
 
 @lru_cache(maxsize=4096)
-def _read(source: str, env: Environment) -> Expression:
+def _parse(source: str, env: Environment) -> Expression:
     return Expression(source, env)
 
 

@@ -25,7 +25,9 @@ class DomainGuess(NamedTuple):
     reason: str
 
 
-def guess_domain(bundle: Bundle, view: SelectorView, expr: Expression, name: str, kind: AccessKind) -> DomainGuess | None:
+def guess_domain(
+    bundle: Bundle, view: SelectorView, expr: Expression, name: str, kind: AccessKind
+) -> DomainGuess | None:
     """The probable domain of ``name``; None without a clue."""
     driver, reason = _driver(bundle, view, expr, name)
     if not driver:
@@ -42,7 +44,9 @@ def _driver(bundle: Bundle, view: SelectorView, expr: Expression, name: str) -> 
     compared = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver, _ in expr.compared_drivers))
     if len(compared) == 1 and "." in compared[0] and not compared[0][0].isdigit():
         return compared[0], f"the expression tests for {expr.compared_drivers[0][0]}"
-    candidates = list(dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in candidate_drivers(bundle, view)))
+    candidates = list(
+        dict.fromkeys(mistaken_drivers().get(driver, driver) for driver in candidate_drivers(bundle, view))
+    )
     if len(candidates) == 1:
         return candidates[0], f"{'the class selects' if view.class_name else 'these are'} devices of {candidates[0]}"
     other_domains = list(dict.fromkeys(a.domain for a in expr.accesses if vocabulary_of(bundle, a.domain) is not None))
@@ -64,7 +68,7 @@ def _driver_of_class(name: str) -> str:
     if name in installed_classes():
         return installed_classes()[name][0]
     name_words = set(re.findall(r"[a-z0-9]+", name.lower()))
-    vendor_drivers = [drivers_[0] for vendor, drivers_ in vendors().items() if vendor in name_words]
+    vendor_drivers = [driver_names[0] for vendor, driver_names in vendors().items() if vendor in name_words]
     return vendor_drivers[0] if len(vendor_drivers) == 1 else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.cel.source_spans import Extent
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
-from allotment.tools.check.selectors.expressions import DeviceAccess, LiteralComparison, Expression
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, LiteralComparison
 
 #: Operators whose operands are not necessary conditions: the result can be true without one of them.
 _ALTERNATIVES = frozenset({ast.OR, ast.NOT, ast.NOT_EQUALS, ast.CONDITIONAL})

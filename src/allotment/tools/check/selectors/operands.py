@@ -87,7 +87,7 @@ _KINDS: Final[dict[str, Operand]] = {
 
 def operand_kind(bundle: Bundle, expr: Expression, node: Node) -> Operand:
     """The kind of a part of an expression."""
-    access = next((access_ for access_ in expr.accesses if access_.node.id == node.id), None)
+    access = next((candidate for candidate in expr.accesses if candidate.node.id == node.id), None)
     if access is not None:
         return _of_access(bundle, access)
     if isinstance(node, Const):
@@ -104,7 +104,7 @@ def operand_kind(bundle: Bundle, expr: Expression, node: Node) -> Operand:
         case "orValue", target if target is not None and node.args:
             return operand_kind(bundle, expr, node.args[0])
         case ((ast.ADD | ast.SUBTRACT), None):
-            return "quantity" if "quantity" in (operand_kind(bundle, expr, access_) for access_ in node.args) else ""
+            return "quantity" if "quantity" in (operand_kind(bundle, expr, arg) for arg in node.args) else ""
     return ""
 
 

@@ -14,7 +14,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN, vocabulary_of
 from allotment.tools.check.selectors.abstract_evaluation import may_hold, missing_accesses
 from allotment.tools.check.selectors.device_types import DeviceCategory, presence
-from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_selector, parse_expression
+from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_expression, parse_selector
 from allotment.tools.views import SelectorView, at
 from allotment.vocabulary.drivers import installed_classes
 
@@ -45,13 +45,18 @@ def reaching_categories(bundle: Bundle, view: SelectorView) -> tuple[DeviceCateg
     if installed is None or view.where == "fragment":
         return None
     driver, term = installed
-    return _passing((DeviceCategory(driver, t, vocabulary_of(bundle, driver)) for t in term.types or ("",)), _selectors_above(bundle, view))
+    return _passing(
+        (DeviceCategory(driver, t, vocabulary_of(bundle, driver)) for t in term.types or ("",)),
+        _selectors_above(bundle, view),
+    )
 
 
 def categories_of_class(bundle: Bundle, document: Document, class_name: str) -> tuple[DeviceCategory, ...] | None:
     """The categories of devices that a class selects; None if unknown."""
     path = ("requests", 0, "selectors", 0, "cel", "expression")
-    return reaching_categories(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None
+    return (
+        reaching_categories(bundle, SelectorView(document, path, "true", "request", class_name)) if class_name else None
+    )
 
 
 def preceding_selectors(bundle: Bundle, view: SelectorView) -> list[Expression] | None:
@@ -68,7 +73,11 @@ def preceding_selectors(bundle: Bundle, view: SelectorView) -> list[Expression] 
         selectors = [parse_selector(bundle, selector) for selector in device_class.selectors]
     elif view.class_name in bundle.known_classes:
         cluster_selectors = bundle.known_classes[view.class_name].spec.selectors or ()
-        selectors = [parse_expression(bundle, selector.cel.expression) for selector in cluster_selectors if selector.cel is not None]
+        selectors = [
+            parse_expression(bundle, selector.cel.expression)
+            for selector in cluster_selectors
+            if selector.cel is not None
+        ]
     else:
         return None
     return [*selectors, *_selectors_above(bundle, view)]
@@ -123,7 +132,9 @@ def unguarded_accesses(bundle: Bundle, view: SelectorView) -> Iterator[MissingAc
             categories_by_access.setdefault(number, []).append(category)
     for number, affected in sorted(categories_by_access.items()):
         access = expr.accesses[number]
-        yield MissingAccess(access, tuple(affected), any(presence(access, category) == "sometimes" for category in affected))
+        yield MissingAccess(
+            access, tuple(affected), any(presence(access, category) == "sometimes" for category in affected)
+        )
 
 
 # --- reaching devices ------------------------------------------------------------------------------------------------
@@ -133,7 +144,9 @@ def _selectors_above(bundle: Bundle, view: SelectorView) -> list[Expression]:
     """The selectors above this one in its list."""
     depth, number = next(((n, step) for n, step in reversed([*enumerate(view.path)]) if isinstance(step, int)), (0, 0))
     selectors = at(view.document.tree, view.path[:depth]) if number else None
-    expressions = [at(item, view.path[depth + 1 :]) for item in selectors[:number]] if isinstance(selectors, list) else []
+    expressions = (
+        [at(item, view.path[depth + 1 :]) for item in selectors[:number]] if isinstance(selectors, list) else []
+    )
     return [parse_expression(bundle, source) for source in expressions if isinstance(source, str)]
 
 
@@ -147,7 +160,9 @@ def _mentioned_categories(bundle: Bundle, expressions: Iterable[Expression]) -> 
     for expr in expressions:
         strings.update(node.value for node in expr.nodes if isinstance(node, Const) and node.kind == "string")
         drivers.update(dict.fromkeys(name for name, _ in expr.compared_drivers))
-        drivers.update(dict.fromkeys(a.domain for a in expr.accesses if "." in a.domain and a.domain != STANDARD_DOMAIN))
+        drivers.update(
+            dict.fromkeys(a.domain for a in expr.accesses if "." in a.domain and a.domain != STANDARD_DOMAIN)
+        )
     categories = [DeviceCategory("", "", None)]
     for driver in drivers:
         vocab = vocabulary_of(bundle, driver)
@@ -157,9 +172,13 @@ def _mentioned_categories(bundle: Bundle, expressions: Iterable[Expression]) -> 
 
 
 def _passing(categories: Iterable[DeviceCategory], selectors: Iterable[Expression]) -> tuple[DeviceCategory, ...]:
-    parsed = [one for one in selectors if one.located is not None]
+    parsed = [selector for selector in selectors if selector.located is not None]
     return tuple(
         category
         for category in categories
-        if all(may_hold(one, one.located.parsed.expr, category) for one in parsed if one.located is not None)
+        if all(
+            may_hold(selector, selector.located.parsed.expr, category)
+            for selector in parsed
+            if selector.located is not None
+        )
     )

@@ -13,10 +13,10 @@ from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import cluster_samples
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN, is_in_other_map, vocabularies, vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Level
+from allotment.tools.check.rule import Fix, Level, RuleMatch
 from allotment.tools.check.selectors.device_types import presence
-from allotment.tools.check.selectors.edits import rename_access, remove_condition
-from allotment.tools.check.selectors.expressions import DeviceAccess, AccessKind, Expression, parsed_selectors
+from allotment.tools.check.selectors.edits import remove_condition, rename_access
+from allotment.tools.check.selectors.expressions import AccessKind, DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
 from allotment.tools.check.selectors.reachability import categories_reaching
 from allotment.tools.sentences import either, listed, quoted
@@ -95,7 +95,11 @@ def _has_no_device_of_type(bundle: Bundle, view: SelectorView, access: DeviceAcc
     """Whether the cluster has no device of the types that reach the access: the request for that type is reported
     instead.
     """
-    reaching = {category.type for category in categories_reaching(bundle, view, access) or () if category.driver == access.domain}
+    reaching = {
+        category.type
+        for category in categories_reaching(bundle, view, access) or ()
+        if category.driver == access.domain
+    }
     available = {sample.string_attribute("type") for sample in bundle.cached(cluster_samples).get(access.domain, ())}
     return bool(reaching) and reaching.isdisjoint(available)
 
@@ -121,10 +125,16 @@ def _report_unknown(
         return _report(view, expr, access, message, [], vocab, "warning", offer_removal=False)
     if vocab is None and not near(access.name, [name.rpartition("/")[2] for name in names]):
         # Unknown drivers may publish other standard names.
-        return _report(view, expr, access, f"no known driver publishes {full_name}", [], None, "note", offer_removal=False)
+        return _report(
+            view, expr, access, f"no known driver publishes {full_name}", [], None, "note", offer_removal=False
+        )
     guess = _known_guess(vocab, access) if vocab is not None else ""
     names_by_bare_name = {name.rpartition("/")[2]: name for name in sorted(names, reverse=True)}
-    similar = [names_by_bare_name[name_] for name_ in near(access.name, names_by_bare_name) if likeness(access.name, name_) >= _MIN_LIKENESS]
+    similar = [
+        names_by_bare_name[bare_name]
+        for bare_name in near(access.name, names_by_bare_name)
+        if likeness(access.name, bare_name) >= _MIN_LIKENESS
+    ]
     return _report(view, expr, access, message, [guess] if guess else similar, vocab, "warning")
 
 
@@ -139,7 +149,8 @@ def _report_other_type(bundle: Bundle, view: SelectorView, access: DeviceAccess,
     return RuleMatch(
         view.document,
         view.path,
-        f'{_SINGULAR[access.kind]} "{access.name}" is published on devices of type {publishing_types}, but only type {reaching_types} is selected here',
+        f'{_SINGULAR[access.kind]} "{access.name}" is published on devices of type {publishing_types}, '
+        f"but only type {reaching_types} is selected here",
         help="use a class of that type, or remove the condition",
         span=access.name_extent,
     )
@@ -172,7 +183,7 @@ def _report(
         edit = rename_access(view, access, suggestions[0], kind)
         fix = Fix(f"read {short_name}", ((view.document, edit),), safe=False)
     elif suggestions:
-        message += f": did you mean {either(quoted(_short_name(one, access)) for one in suggestions)}?"
+        message += f": did you mean {either(quoted(_short_name(suggestion, access)) for suggestion in suggestions)}?"
     elif offer_removal and not access.is_optional:
         fix = remove_condition(view, expr, access)
     return RuleMatch(
@@ -190,7 +201,11 @@ def _help(access: DeviceAccess, vocab: Vocabulary | None, suggestions: list[str]
     if vocab is None or suggestions or _full_name(access) in _vocabulary_names(vocab, access.kind):
         term = vocab.attributes_by_name.get(suggestions[0]) if vocab is not None and len(suggestions) == 1 else None
         return f"{_short_name(term.name, access)}: {term.meaning}" if term is not None else ""
-    names = sorted(_short_name(name, access) for name in _vocabulary_names(vocab, access.kind) if name.startswith(f"{vocab.domain}/"))
+    names = sorted(
+        _short_name(name, access)
+        for name in _vocabulary_names(vocab, access.kind)
+        if name.startswith(f"{vocab.domain}/")
+    )
     return f"it publishes {listed(names)}" if 0 < len(names) <= 16 else ""
 
 
@@ -212,7 +227,9 @@ def _vocabulary_names(vocab: Vocabulary, kind: AccessKind) -> frozenset[str]:
 def _standard_names(bundle: Bundle, kind: AccessKind) -> frozenset[str]:
     """The standard names that known drivers publish."""
     prefix = f"{STANDARD_DOMAIN}/"
-    return frozenset(name for vocab in vocabularies(bundle) for name in _vocabulary_names(vocab, kind) if name.startswith(prefix))
+    return frozenset(
+        name for vocab in vocabularies(bundle) for name in _vocabulary_names(vocab, kind) if name.startswith(prefix)
+    )
 
 
 def _full_name(access: DeviceAccess) -> str:

@@ -51,7 +51,10 @@ class SimulationReport(NamedTuple):
         responsible = {pending.document, *_classes(bundle, pending.document)}
         return any(
             (error.code in rules and error.document in responsible)
-            or (error.document is pending.document and all(a == b for a, b in zip(error.path, pending.path, strict=False)))
+            or (
+                error.document is pending.document
+                and all(a == b for a, b in zip(error.path, pending.path, strict=False))
+            )
             for error in self.errors
         )
 

@@ -52,13 +52,15 @@ class SimulationOutcome(NamedTuple):
     fitting: int
 
 
-def simulate(bundle: Bundle, world: TargetCluster, invalid: Collection[Document]) -> SimulationOutcome:
+def simulate(bundle: Bundle, cluster: TargetCluster, invalid: Collection[Document]) -> SimulationOutcome:
     """Simulate all objects except ``invalid`` documents and objects that need them."""
     index = _BundleIndex(bundle, invalid)
     skipped = tuple(index.skipped())
-    excluded = {*invalid, *(group.document for group in skipped), *index.flawed_claims()}
+    excluded = {*invalid, *(group.document for group in skipped), *index.invalid_claims()}
     values = [_with_namespace(bundle, document) for document in bundle.manifests if document not in excluded]
-    answers = explain(to_try(world.objects, [v for v in values if v is not None]), bundle.features, _MAX_TRIES).answers
+    answers = explain(
+        to_try(cluster.objects, [v for v in values if v is not None]), bundle.features, _MAX_TRIES
+    ).answers
     grouped: dict[Document, list[Answer]] = {}
     for answer in answers:
         document = index.document_of(answer)
@@ -73,7 +75,11 @@ def simulate(bundle: Bundle, world: TargetCluster, invalid: Collection[Document]
                 rejected.append(SkippedObject(document, _name_path(document), reasons.headline.summary))
             else:
                 pending.append(group)
-    return SimulationOutcome(tuple(pending), (*skipped, *rejected), sum(answer.fits for document_answers in grouped.values() for answer in document_answers))
+    return SimulationOutcome(
+        tuple(pending),
+        (*skipped, *rejected),
+        sum(answer.fits for document_answers in grouped.values() for answer in document_answers),
+    )
 
 
 def _with_namespace(bundle: Bundle, document: Document) -> Object | None:
@@ -93,7 +99,7 @@ class _BundleIndex:
 
     def __init__(self, bundle: Bundle, invalid: Collection[Document]) -> None:
         self.bundle = bundle
-        self.flawed = {*invalid, *(d for d in bundle.documents if d not in bundle.manifests)}
+        self.invalid = {*invalid, *(d for d in bundle.documents if d not in bundle.manifests)}
         self.pods = {f"{pod.kind} {pod.key}": pod for pod in bundle.pods}
         self.documents: dict[str, Document] = {name: pod.document for name, pod in self.pods.items()}
         self.documents.update({f"{view.kind} {view.key}": view.document for view in bundle.claims})
@@ -116,12 +122,12 @@ class _BundleIndex:
             if reason and view.document not in referenced:
                 yield SkippedObject(view.document, _name_path(view.document), reason)
 
-    def flawed_claims(self) -> Iterator[Document]:
+    def invalid_claims(self) -> Iterator[Document]:
         """Claims and templates that have errors, or whose class has."""
         return (view.document for view in self.bundle.claims if self._flaw(view))
 
     def _of_pod(self, pod: PodView) -> Iterator[SkippedObject]:
-        if pod.document in self.flawed:
+        if pod.document in self.invalid:
             yield SkippedObject(pod.document, _name_path(pod.document), "it has errors")
             return
         for entry in pod.entries:
@@ -135,11 +141,11 @@ class _BundleIndex:
                 return
 
     def _flaw(self, view: ClaimView) -> str:
-        if view.document in self.flawed:
+        if view.document in self.invalid:
             return "it has errors"
         for request in view.requests:
             document = self.documents.get(f"DeviceClass {request.class_name}")
-            if document in self.flawed:
+            if document in self.invalid:
                 return f"DeviceClass {request.class_name} has errors"
         return ""
 
@@ -150,11 +156,11 @@ class _BundleIndex:
         namespace, _, name = answer.name.partition("/")
         if answer.kind == "Pod" and name.startswith(ANY_POD):
             return self.documents.get(f"ResourceClaimTemplate {namespace}/{name.removeprefix(ANY_POD)}")
-        found = self.documents.get(answer.owner or f"{answer.kind} {answer.name}")
-        if found is None and answer.owner.startswith("Job "):  # a CronJob's Job has a name suffix
+        document = self.documents.get(answer.owner or f"{answer.kind} {answer.name}")
+        if document is None and answer.owner.startswith("Job "):  # a CronJob's Job has a name suffix
             job = answer.owner.removeprefix("Job ")
             return self.documents.get(f"CronJob {job.rpartition('-')[0]}")
-        return found
+        return document
 
     def pending(self, document: Document, answers: list[Answer]) -> Iterator[PendingObject]:
         """The pods and claims of a document that do not fit, grouped by reason."""
@@ -163,9 +169,9 @@ class _BundleIndex:
             if answer.reasons is not None:
                 headline = answer.reasons.headline
                 by_reason.setdefault((headline.code, headline.summary), []).append(answer)
-        for answers_ in by_reason.values():
-            location, path = self.location_of(document, answers_[0])
-            yield PendingObject(location, path, tuple(answers_), len(answers))
+        for group in by_reason.values():
+            location, path = self.location_of(document, group[0])
+            yield PendingObject(location, path, tuple(group), len(answers))
 
     def location_of(self, document: Document, answer: Answer) -> tuple[Document, Path]:
         """Where to report an answer: at the smallest change, at the request, or at the pod's entry."""
@@ -173,7 +179,7 @@ class _BundleIndex:
         headline = answer.reasons.headline
         for change in (*headline.changes, *headline.otherwise):
             changed = self.documents.get(change.object) if change.remedy != "wait" else None
-            if changed is not None and change.path and changed not in self.flawed:
+            if changed is not None and change.path and changed not in self.invalid:
                 return changed, written_path(changed, split_path(change.path))
         views = self._claims_of(document, answer, headline.claim)
         for view in views:
@@ -198,7 +204,9 @@ class _BundleIndex:
         if pod is None:
             return views
         pod_name = answer.name.partition("/")[2]
-        entries = [e for e in pod.entries if claim_name.startswith(name_prefix(pod_name, e.name)) or claim_name == e.name]
+        entries = [
+            e for e in pod.entries if claim_name.startswith(name_prefix(pod_name, e.name)) or claim_name == e.name
+        ]
         keys = [(e.kind, ObjectKey(pod.key.namespace, e.refers_to)) for e in entries or pod.entries]
         return [self.bundle.claims_by_key[key] for key in keys if key in self.bundle.claims_by_key]
 

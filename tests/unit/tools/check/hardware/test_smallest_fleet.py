@@ -14,7 +14,7 @@ from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import to_try
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.meaning.manifests import asking, by_claim, claim, pod, selecting, template, workload
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, by_claim, claim, pod, request_with_selector, template, workload
 
 FEATURES = Features(kube="1.36")
 
@@ -29,15 +29,15 @@ def objects(*texts: str) -> list[Object]:
     ("texts", "fleet"),
     [
         ((template(), pod()), "t4"),
-        ((template(asking(count=8)), pod()), "8xt4"),
+        ((template(gpu_request(count=8)), pod()), "8xt4"),
         ((template(), workload(replicas=4)), "t4-4x-pcie"),
-        ((template(asking(count=8)), workload(replicas=2)), "8xt4:2"),
-        ((template(selecting('device.attributes["gpu.nvidia.com"].productName.contains("H100")')), pod()), "h100"),
-        ((template(asking(deviceClassName="mig.nvidia.com")), pod()), "a30/dynamic-mig"),
-        ((template(asking(deviceClassName="gpu.amd.com")), pod()), "mi250x"),
-        ((claim(asking(deviceClassName="gpu.example.com")), pod(resourceClaims=by_claim())), "example"),
-        ((claim(asking("a"), asking("b", deviceClassName="gpu.amd.com")),), None),  # no machine has both
-        ((template(asking(deviceClassName="nobodys")), pod()), None),
+        ((template(gpu_request(count=8)), workload(replicas=2)), "8xt4:2"),
+        ((template(request_with_selector('device.attributes["gpu.nvidia.com"].productName.contains("H100")')), pod()), "h100"),
+        ((template(gpu_request(deviceClassName="mig.nvidia.com")), pod()), "a30/dynamic-mig"),
+        ((template(gpu_request(deviceClassName="gpu.amd.com")), pod()), "mi250x"),
+        ((claim(gpu_request(deviceClassName="gpu.example.com")), pod(resourceClaims=by_claim())), "example"),
+        ((claim(gpu_request("a"), gpu_request("b", deviceClassName="gpu.amd.com")),), None),  # no machine has both
+        ((template(gpu_request(deviceClassName="nobodys")), pod()), None),
         ((), None),
     ],
 )
@@ -46,7 +46,7 @@ def test_the_smallest(texts: tuple[str, ...], fleet: str | None) -> None:
 
 
 def test_several_vendors_side_by_side() -> None:
-    amd = template(asking(deviceClassName="gpu.amd.com"), name="amd")
+    amd = template(gpu_request(deviceClassName="gpu.amd.com"), name="amd")
     both = [template(), pod(), amd, pod(name="b", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "amd"}])]
     assert smallest_fleet(objects(*both), FEATURES) == "t4,mi250x"
 
@@ -54,7 +54,7 @@ def test_several_vendors_side_by_side() -> None:
 def test_static_mig_where_nothing_else_has_it() -> None:
     mig = 'device.attributes["gpu.nvidia.com"]'
     selector = {"cel": {"expression": f'{mig}.profile == "1g.10gb" && "uuid" in {mig}'}}
-    text = template(asking(deviceClassName="mig.nvidia.com", selectors=[selector]))
+    text = template(gpu_request(deviceClassName="mig.nvidia.com", selectors=[selector]))
     assert smallest_fleet(objects(text, pod()), FEATURES) == "a100-40gb/static-mig=1g.10gb:4"
 
 

@@ -11,11 +11,11 @@ from allotment.tools.check.selectors.expressions import DeviceAccess, Expression
 from tests.unit.tools.check.bundles import bundle_of
 
 
-def _read(source: str) -> Expression:
+def _parse(source: str) -> Expression:
     return Expression(source, environment(Features(kube="1.36"), "new"))
 
 
-def _said(read: Expression, access: DeviceAccess) -> tuple[str, str, str, str]:
+def _describe(read: Expression, access: DeviceAccess) -> tuple[str, str, str, str]:
     def text(extent: tuple[int, int]) -> str:
         return read.source[slice(*extent)]
 
@@ -23,13 +23,13 @@ def _said(read: Expression, access: DeviceAccess) -> tuple[str, str, str, str]:
 
 
 def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
-    read = _read(
+    read = _parse(
         'device.attributes["d.io"].model == "x" && device.capacity.dom["memory"] == quantity("1Gi")'
         ' && has(device.attributes["d.io"] . uuid) && "id" in device.attributes["d.io"]'
         ' && device.attributes["d.io"].?a.orValue(1) == 2 && device.attributes["model"].string == "x"'
         ' && device.attributes["e"][?"x"].hasValue() && device.attributes["f"].g.string == ""'
     )
-    assert [_said(read, access) for access in read.accesses] == [
+    assert [_describe(read, access) for access in read.accesses] == [
         ("attributes", "d.io.model", 'device.attributes["d.io"].model', "model"),
         ("capacity", "dom.memory", 'device.capacity.dom["memory"]', '"memory"'),
         ("attributes", "d.io.uuid", 'has(device.attributes["d.io"] . uuid)', "uuid"),
@@ -45,7 +45,7 @@ def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
 
 
 def test_names_are_seen_where_types_do_not_fit() -> None:
-    read = _read('device.capacity["d"].memory >= quantity("40Gi") && nonsense')
+    read = _parse('device.capacity["d"].memory >= quantity("40Gi") && nonsense')
     assert read.error is not None
     assert read.selector is None
     assert [access.name for access in read.accesses] == ["memory"]
@@ -53,25 +53,25 @@ def test_names_are_seen_where_types_do_not_fit() -> None:
 
 
 def test_what_does_not_parse_names_nothing() -> None:
-    read = _read('device.driver = "x"')
+    read = _parse('device.driver = "x"')
     assert read.error is not None
     assert (read.located, read.accesses, read.comparisons, read.conjuncts, read.compared_drivers) == (None, (), (), (), ())
 
 
 def test_a_computed_key_ends_an_access_and_may_hold_another() -> None:
-    read = _read('device.attributes[device.attributes["d"].name].x == device.driver')
-    assert [_said(read, access)[1:3] for access in read.accesses] == [
+    read = _parse('device.attributes[device.attributes["d"].name].x == device.driver')
+    assert [_describe(read, access)[1:3] for access in read.accesses] == [
         ("", "device.attributes"), ("d.name", 'device.attributes["d"].name')
     ]  # fmt: skip
 
 
 def test_a_variable_of_a_loop_is_no_device() -> None:
-    assert [a.extent for a in _read('device.attributes.exists(device, device == "x")').accesses] == [(0, 17)]
-    assert _read("[1].all(k, true)").accesses == ()
+    assert [a.extent for a in _parse('device.attributes.exists(device, device == "x")').accesses] == [(0, 17)]
+    assert _parse("[1].all(k, true)").accesses == ()
 
 
 def test_comparisons_in_every_spelling() -> None:
-    read = _read(
+    read = _parse(
         'device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0 || "x" == device.attributes["d"].a'
         ' || device.attributes["d"].v.isGreaterThan(semver("1.2.3")) || device.attributes["d"].m in ["p", "q"]'
         ' || device.capacity["d"].memory > quantity("1Gi") || !(device.attributes["d"].a != "y")'
@@ -92,7 +92,7 @@ def test_comparisons_in_every_spelling() -> None:
 
 
 def test_drivers_that_are_compared_with() -> None:
-    read = _read('device.driver == "a" || "b" == device.driver || device.driver in ["c", "d"] || device.driver != "e"')
+    read = _parse('device.driver == "a" || "b" == device.driver || device.driver in ["c", "d"] || device.driver != "e"')
     assert [name for name, _ in read.compared_drivers] == ["a", "b", "c", "d", "e"]
     assert [read.source[slice(*extent)] for _, extent in read.compared_drivers] == ['"a"', '"b"', '"c"', '"d"', '"e"']
 

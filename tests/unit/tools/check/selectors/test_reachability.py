@@ -6,7 +6,12 @@ import pytest
 
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.selectors.expressions import parse_selector
-from allotment.tools.check.selectors.reachability import candidate_drivers, unguarded_accesses, reaching_categories, categories_reaching
+from allotment.tools.check.selectors.reachability import (
+    candidate_drivers,
+    categories_reaching,
+    reaching_categories,
+    unguarded_accesses,
+)
 from allotment.tools.views import SelectorView
 from tests.unit.tools.check.bundles import bundle_of
 
@@ -46,7 +51,7 @@ def _of_request(class_name: str, *expressions: str, more: str = "") -> tuple[Bun
     return bundle, bundle.selectors[-1]
 
 
-def _lacks(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
+def _unguarded(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
     return [(lack.access.name, [s.type or s.driver for s in lack.categories]) for lack in unguarded_accesses(bundle, view)]
 
 
@@ -72,23 +77,23 @@ C = 'device.capacity["gpu.nvidia.com"]'
 )  # fmt: skip
 def test_a_foreign_device_gets_to_a_class_unless_something_keeps_it_out(guarded: str, unguarded: str) -> None:
     bundle, view = _of_class(guarded)
-    assert _lacks(bundle, view) == []
+    assert _unguarded(bundle, view) == []
     bundle, view = _of_class(unguarded)
     assert {"", "b.c"} & {sort.driver for lack in unguarded_accesses(bundle, view) for sort in lack.categories}
 
 
 def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
     driver = 'device.driver == "gpu.nvidia.com"'
-    assert _lacks(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == []
+    assert _unguarded(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == []
     shares = f'{C}.decoders.compareTo(quantity("1")) >= 0'
-    assert _lacks(*_of_class(f"{driver} && {shares}")) == [("decoders", ["gpu"])]
+    assert _unguarded(*_of_class(f"{driver} && {shares}")) == [("decoders", ["gpu"])]
     # GPUs for virtual machines are nowhere unless somebody wants them.
     wanted = f'{N}.type != "vfio" || {C}.memory != quantity("1Gi")'
-    assert _lacks(*_of_class(driver, wanted)) == [("memory", ["vfio"])]
-    assert _lacks(*_of_class(f'{driver} && {N}.type == "gpu" && {C}.memory.isGreaterThan(quantity("1Gi"))')) == []
-    assert _lacks(*_of_class(f'{driver} && {N}.type in ["gpu", "mig"] && {C}.memory != quantity("1Gi")')) == []
-    assert _lacks(*_of_class(driver, f'{N}.type == "mig"', f'{N}.profile == "1g.5gb"')) == []
-    assert _lacks(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
+    assert _unguarded(*_of_class(driver, wanted)) == [("memory", ["vfio"])]
+    assert _unguarded(*_of_class(f'{driver} && {N}.type == "gpu" && {C}.memory.isGreaterThan(quantity("1Gi"))')) == []
+    assert _unguarded(*_of_class(f'{driver} && {N}.type in ["gpu", "mig"] && {C}.memory != quantity("1Gi")')) == []
+    assert _unguarded(*_of_class(driver, f'{N}.type == "mig"', f'{N}.profile == "1g.5gb"')) == []
+    assert _unguarded(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
 
 
 def test_names_that_only_some_devices_of_a_type_have() -> None:
@@ -96,28 +101,28 @@ def test_names_that_only_some_devices_of_a_type_have() -> None:
     (lack,) = unguarded_accesses(bundle, view)
     assert lack.is_sometimes
     assert [str(sort) for sort in lack.categories] == ["a device of gpu.nvidia.com of type gpu"]
-    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.?addressingMode.orValue("") == "HMM"')) == []
-    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" && "addressingMode" in {N}')) == []
-    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []
+    assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.?addressingMode.orValue("") == "HMM"')) == []
+    assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" && "addressingMode" in {N}')) == []
+    assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []
 
 
 def test_a_request_gets_what_its_class_lets_through() -> None:
-    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.productName == "x"')) == []
-    assert _lacks(*_of_request("mig.nvidia.com", f'{N}.profile == "1g.5gb"')) == []
-    assert _lacks(*_of_request("gpu.nvidia.com", f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
-    assert _lacks(*_of_request("nobody-knows", f'{N}.profile == "1g.5gb"')) == []
+    assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.productName == "x"')) == []
+    assert _unguarded(*_of_request("mig.nvidia.com", f'{N}.profile == "1g.5gb"')) == []
+    assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
+    assert _unguarded(*_of_request("nobody-knows", f'{N}.profile == "1g.5gb"')) == []
     own = _CLASS + _selector('device.driver == "gpu.nvidia.com"') + "---\n"
-    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=own)) == [("profile", ["gpu"])]
+    assert _unguarded(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=own)) == [("profile", ["gpu"])]
     broken = _CLASS + _selector("device.driver = ") + "---\n"
-    assert _lacks(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=broken)) == []
+    assert _unguarded(*_of_request("mine", f'{N}.profile == "1g.5gb"', more=broken)) == []
     unmended = _CLASS + _selector(f'device.driver == "gpu.nvidia.com" && {C}.memory >= quantity("1Gi")') + "---\n"
-    assert _lacks(*_of_request("mine", f'{N}.uuid == "x"', more=unmended)) == [("uuid", ["mig"])]
+    assert _unguarded(*_of_request("mine", f'{N}.uuid == "x"', more=unmended)) == [("uuid", ["mig"])]
 
 
 def test_names_that_nobody_publishes_are_another_mistake() -> None:
-    assert _lacks(*_of_class(f'{N}.model == "x"')) == []
-    assert _lacks(*_of_class('device.attributes["model"].string == "x"')) == []
-    assert _lacks(*_of_class('device.attributes["gpu.acme.example"].model == "x"')) == [("model", [""])]
+    assert _unguarded(*_of_class(f'{N}.model == "x"')) == []
+    assert _unguarded(*_of_class('device.attributes["model"].string == "x"')) == []
+    assert _unguarded(*_of_class('device.attributes["gpu.acme.example"].model == "x"')) == [("model", [""])]
 
 
 def test_what_decides_for_an_access() -> None:

@@ -1,4 +1,6 @@
-"""Is the expression one, and can it be true? Selectors as the API server compiles them and the scheduler runs them."""
+"""Rules for selectors, as the API server compiles them and the scheduler evaluates them: does the expression compile,
+and can it be true?
+"""
 
 from __future__ import annotations
 

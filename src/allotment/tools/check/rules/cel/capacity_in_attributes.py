@@ -1,4 +1,4 @@
-"""C208: capacities looked up among the attributes, and attributes among the capacities."""
+"""C208: capacities read from ``device.attributes``, and attributes read from ``device.capacity``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import is_in_other_map
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replacement_fix
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.views import SelectorView
@@ -19,8 +19,8 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
         if not access.name or not is_in_other_map(bundle, access.kind, access.domain, access.name):
             continue
         other = "capacity" if access.kind == "attributes" else "attributes"
-        singular, plural = ("a capacity", "attributes") if other == "capacity" else ("an attribute", "capacities")
-        message = f"{access.name} is {singular} of {access.domain}, and not among the {plural}: reading it there is an error"
+        actual, wrong = ("a capacity", "an attribute") if other == "capacity" else ("an attribute", "a capacity")
+        message = f"{access.name} is {actual} of {access.domain}, not {wrong}: reading it here is an error"
         yield RuleMatch(view.document, view.path, message,
                     fix=replacement_fix(view, f"read it from device.{other}", access.kind_extent, other, safe=True),
                     span=(access.kind_extent[0], access.name_extent[1]))  # fmt: skip
@@ -31,11 +31,11 @@ RULE = Rule(
     name="capacity-in-attributes",
     family="cel",
     level="error",
-    summary="a capacity looked up in device.attributes, or an attribute in device.capacity",
+    summary="a capacity is read from device.attributes, or an attribute from device.capacity",
     why=(
-        "A device has two maps. What can be counted or measured, such as memory, is a capacity and a quantity; all else"
-        ' is an attribute. A name that a map does not have ends in "no such key" when a device is looked at, and such'
-        " an error ends the scheduling of the pod: it is tried again for ever."
+        "A device has two maps. Countable or measurable properties, such as memory, are capacities and have "
+        'quantity values; all others are attributes. Reading a name from the wrong map fails with "no such key" '
+        "at evaluation. Such an error aborts scheduling of the pod, which is then retried indefinitely."
     ),
     bad=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].memory == quantity("24564Mi")'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("24564Mi")'),

@@ -1,4 +1,4 @@
-"""C201: expressions that the API server's compiler refuses, for a reason that no other rule knows better."""
+"""C201: expressions that the API server's compiler rejects, for a reason that no other rule explains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules.cel import (
     capacity_in_attributes,
     no_domain,
@@ -47,18 +47,16 @@ _SPECIFIC_RULES: Final[tuple[Callable[[Bundle, SelectorView, Expression], Iterat
     not_quantity.of_selector,
 )
 _OPPOSITE: Final = {ast.EQUALS: "!=", ast.NOT_EQUALS: "=="}
-#: The API server's limit on an expression, in bytes.
+#: The API server's limit on the length of an expression, in bytes.
 _MAX_BYTES: Final = 10_240
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """The compiler's findings that nobody else explains."""
+    """Compiler errors that no other rule explains."""
     for view, expr in parsed_selectors(bundle):
         if not expr.source:
-            yield RuleMatch(
-                view.document, view.path, "the expression is empty: the API server wants one that is true or false"
-            )
-        # One of more bytes is not compiled at all: the API server says so of the field.
+            yield RuleMatch(view.document, view.path, "the expression is empty, expected one of type bool")
+        # The API server does not compile a longer one; S109 reports it.
         elif expr.error is not None and len(expr.source.encode("utf-8", "surrogatepass")) <= _MAX_BYTES:
             yield from _of_selector(bundle, view, expr, expr.error)
 
@@ -68,8 +66,8 @@ def _of_selector(bundle: Bundle, view: SelectorView, expr: Expression, error: Co
         yield _syntax_error(view, expr, error)
         return
     covered = [f.span for rule in _SPECIFIC_RULES for f in rule(bundle, view, expr) if f.span is not None]
-    # What the compiler says of a part that is wrong already is no second mistake.
-    issues = [one for one in error.issues if one.line > 0 and "!error!" not in one.message]
+    # Errors about operands that already have an error are no separate mistakes.
+    issues = [item for item in error.issues if item.line > 0 and "!error!" not in item.message]
     if not issues and not covered:
         text = str(error).splitlines()[0]
         yield RuleMatch(view.document, view.path, readable_message(text), help=_server_message(text))
@@ -85,22 +83,23 @@ def _of_selector(bundle: Bundle, view: SelectorView, expr: Expression, error: Co
         help_text = "" if fix else _server_message(issue.message)
         yield RuleMatch(view.document, view.path, _message(node, issue.message), help=help_text, fix=fix, span=extent)
         if fix is not None:
-            # What else is wrong may be of the same slip: the next look shows.
+            # The fix may also remove other errors, so those are reported in the next pass.
             return
 
 
 def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> RuleMatch:
-    """The first thing that does not parse; if all that does not is a slip, it is mended at once."""
+    """The first syntax error; if all syntax errors are common mistakes, one fix corrects them."""
     issue: Issue | None = error.issues[0] if error.issues else None
     offset = -1 if issue is None else expr.offset(issue)
     mistakes = without_slips(expr.source)
     if mistakes is not None:
         first_mistake = mistakes.slips[0]
-        description = ", ".join(dict.fromkeys(f"write {mistake.meant} for {mistake.written}" for mistake in mistakes.slips))
+        replacements = (f"replace {mistake.written} with {mistake.meant}" for mistake in mistakes.slips)
+        description = ", ".join(dict.fromkeys(replacements))
         start, stop, text = _changed_part(expr.source, mistakes.expression)
-        message = f"{first_mistake.written} is no part of CEL: write {first_mistake.meant}"
-        return RuleMatch(view.document, view.path, message, fix=replacement_fix(view, description, (start, stop), text, safe=True),
-                     span=first_mistake.extent)  # fmt: skip
+        message = f"{first_mistake.written} is not valid in CEL: write {first_mistake.meant}"
+        fix = replacement_fix(view, description, (start, stop), text, safe=True)
+        return RuleMatch(view.document, view.path, message, fix=fix, span=first_mistake.extent)
     if issue is None or offset < 0:
         return RuleMatch(view.document, view.path, readable_message(str(error).splitlines()[0]))
     token = expr.token_at(offset)
@@ -109,7 +108,7 @@ def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> 
 
 
 def _changed_part(old: str, new: str) -> tuple[int, int, str]:
-    """The piece of ``old`` that differs from ``new``, and what stands there."""
+    """The extent of ``old`` that differs from ``new``, and its replacement."""
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     tail = 0
     while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
@@ -118,22 +117,22 @@ def _changed_part(old: str, new: str) -> tuple[int, int, str]:
 
 
 def _last_character(expr: Expression) -> Extent:
-    """The last letter of an expression that ends too early; all of one that has none."""
+    """The extent of the last character of an incomplete expression; of the whole expression if it is blank."""
     last = len(expr.source.rstrip())
     return (last - 1, last) if last else (0, len(expr.source))
 
 
-# --- where an issue is -----------------------------------------------------------------------------------------------
+# --- positions of errors ---------------------------------------------------------------------------------------------
 
 
 def _node_at(expr: Expression, offset: int) -> Node | None:
-    """The smallest node whose position is that of an issue."""
+    """The smallest node at the position of an error."""
     candidates = [node for node in expr.nodes if node.pos == offset and expr.extent(node) != (0, 0)]
     return min(candidates, key=lambda node: expr.extent(node)[1] - expr.extent(node)[0], default=None)
 
 
 def _is_covered(expr: Expression, node: Node | None, offset: int, covered: list[Extent]) -> bool:
-    """Whether another finding stands at the place of an issue, or in what its operator joins."""
+    """Whether another finding is at the position of an error, or in the operands of its node."""
     start, stop = (offset, offset + 1) if node is None else expr.extent(node)
     return any(span[0] <= offset < span[1] or (start <= span[0] and span[1] <= stop) for span in covered)
 
@@ -152,21 +151,25 @@ def _message(node: Node | None, message: str) -> str:
 
 
 def _server_message(message: str) -> str:
-    return f"the API server says: {message}"
+    return f"the API server reports: {message}"
 
 
-# --- slips that parse ----------------------------------------------------------------------------------------------
+# --- fixes ---------------------------------------------------------------------------------------------------------
 
 
 def _fix(bundle: Bundle, view: SelectorView, expr: Expression, node: Node, message: str) -> Fix | None:
     return next(
-        (fix for attempt in (_fix_identifier, _fix_field, _fix_negation, _fix_function) if (fix := attempt(bundle, view, expr, node)) is not None),
+        (
+            fix
+            for attempt in (_fix_identifier, _fix_field, _fix_negation, _fix_function)
+            if (fix := attempt(bundle, view, expr, node)) is not None
+        ),
         None,
     )
 
 
 def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
-    """A name that is none: ``True``, ``attributes`` without its device, a domain without quotes."""
+    """An undefined identifier: ``True``, ``attributes`` without ``device``, a domain without quotes."""
     if not isinstance(node, Ident):
         return None
     extent = expr.extent(node)
@@ -175,14 +178,14 @@ def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: 
     if node.name in _FIELDS:
         return replacement_fix(view, f"write device.{node.name}", extent, f"device.{node.name}", safe=True)
     for call in expr.nodes:
-        # device.attributes[gpu.nvidia.com] is taken apart at its dots.
+        # device.attributes[gpu.nvidia.com] parses as a chain of selections.
         if isinstance(call, Call) and call.function == ast.INDEX:
             start, stop = expr.extent(call.args[1])
             if start <= extent[0] < stop and _is_plain(call.args[1]):
                 quoted = f'"{"".join(expr.source[start:stop].split())}"'
                 return replacement_fix(view, f"write {quoted}", (start, stop), quoted, safe=True)
     for chain in expr.nodes:
-        # The name of a driver, without the quotes of a text.
+        # A driver's name without quotes.
         start, stop = expr.extent(chain)
         if (
             isinstance(chain, Select)
@@ -196,14 +199,14 @@ def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: 
     return replacement_fix(view, "write device", extent, "device", safe=True) if similar else None
 
 
-def _is_plain(node_: Node) -> bool:
-    while isinstance(node_, Select) and not node_.test_only:
-        node_ = node_.operand
-    return isinstance(node_, Ident)
+def _is_plain(node: Node) -> bool:
+    while isinstance(node, Select) and not node.test_only:
+        node = node.operand
+    return isinstance(node, Ident)
 
 
 def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
-    """``device.capacities``, ``device.attribute``."""
+    """A wrong field of the device: ``device.capacities``, ``device.attribute``."""
     if not isinstance(node, Select) or not isinstance(node.operand, Ident) or node.operand.name != "device":
         return None
     similar = near(node.field, _FIELDS, 1)
@@ -215,7 +218,11 @@ def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node)
     vocab = None if guess is None else vocabulary_of(bundle, guess.domain)
     if guess is None or vocab is None:
         return None
-    names = (*vocab.attributes_by_name, *vocab.capacities_by_name, *(f"{vocab.domain}/{name}" for name in vocab.guessed))
+    names = (
+        *vocab.attributes_by_name,
+        *vocab.capacities_by_name,
+        *(f"{vocab.domain}/{name}" for name in vocab.guessed),
+    )
     if f"{guess.domain}/{node.field}" not in names:
         return None
     text = f'{guess.kind}["{guess.domain}"].{node.field}'
@@ -223,7 +230,7 @@ def _fix_field(bundle: Bundle, view: SelectorView, expr: Expression, node: Node)
 
 
 def _fix_negation(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
-    """``!x == y``, in which ``!`` is for x alone."""
+    """``!x == y``, in which ``!`` only applies to x."""
     if not isinstance(node, Call) or node.function not in _OPPOSITE or not isinstance(node.args[0], Call):
         return None
     left, right = node.args
@@ -235,22 +242,32 @@ def _fix_negation(bundle: Bundle, view: SelectorView, expr: Expression, node: No
 
 
 def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: Node) -> Fix | None:
-    """``not(x)``, and functions whose names are misspelt: ``startswith``, ``toLowerCase``."""
+    """``not(x)``, and misspelled functions: ``startswith``, ``toLowerCase``."""
     if not isinstance(node, Call) or not node.function.isidentifier():
         return None
     if node.function == "not" and node.target is None and len(node.args) == 1:
         start = expr.extent(node)[0]
         not_token = next(t for t in expr.tokens if t.pos >= start)
-        return replacement_fix(view, "write ! for not", (not_token.pos, not_token.pos + len(not_token.text)), "!", safe=True)
+        return replacement_fix(
+            view, "replace not with !", (not_token.pos, not_token.pos + len(not_token.text)), "!", safe=True
+        )
     if node.function == "quantity" and node.target is None and len(node.args) == 1:
         if operand_kind(bundle, expr, node.args[0]) == "quantity":
-            return replacement_fix(view, "leave out quantity: it is one", expr.extent(node), expr.text(node.args[0]), safe=True)
+            return replacement_fix(
+                view,
+                "remove quantity(): the value is a quantity already",
+                expr.extent(node),
+                expr.text(node.args[0]),
+                safe=True,
+            )
         return None
     declared = environment(bundle.features, "new").functions
     if node.function in declared:
         return None
     available = [
-        name for name, function in declared.items() if name.isidentifier() and (function.members if node.target else function.globals)
+        name
+        for name, function in declared.items()
+        if name.isidentifier() and (function.members if node.target else function.globals)
     ]
     translated = _FOREIGN_NAMES.get(node.function, "")
     suggestions = (
@@ -266,7 +283,7 @@ def _fix_function(bundle: Bundle, view: SelectorView, expr: Expression, node: No
                   safe=node.function.lower() == suggestions[0].lower() or bool(translated))  # fmt: skip
 
 
-#: What functions are called elsewhere.
+#: Names of functions in other languages.
 _FOREIGN_NAMES: Final = {
     **dict.fromkeys(("toLowerCase", "toLower", "lower", "lowerCase", "to_lower"), "lowerAscii"),
     **dict.fromkeys(("toUpperCase", "toUpper", "upper", "upperCase", "to_upper"), "upperAscii"),
@@ -288,11 +305,12 @@ RULE = Rule(
     name="does-not-compile",
     family="cel",
     level="error",
-    summary="an expression that CEL's compiler refuses",
+    summary="the CEL compiler rejects the expression",
     why=(
-        "The API server compiles the selectors of classes, claims and templates before it stores them, and refuses the"
-        " object (422, Invalid value) where one does not compile, is of another type than bool, or speaks of more than"
-        " device. CEL looks like C: == compares, && and || and ! join, texts stand in straight quotes."
+        "The API server compiles the selectors of classes, claims and templates before it stores them, and "
+        "rejects the object (422, Invalid value) if an expression does not compile, has another type than bool, "
+        "or uses anything but device. CEL looks like C: == compares, && and || and ! combine conditions, strings "
+        "have straight quotes."
     ),
     bad=examples.device_class(
         "whole-gpu", 'device.driver = "gpu.nvidia.com" and device.attributes["gpu.nvidia.com"].type == "gpu"'

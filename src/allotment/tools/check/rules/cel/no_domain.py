@@ -1,4 +1,4 @@
-"""C205: names looked up without their domain, which is what stands first in both maps of a device."""
+"""C205: names read without their domain, which is the first key of both maps of a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replacement_fix
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, for_each_selector
 from allotment.tools.check.selectors.missing_domains import guess_domain
@@ -18,24 +18,28 @@ from allotment.tools.check.selectors.operands import is_value_accessor
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import drivers
 
-#: The ends of domains that are written as fields: ``device.attributes.gpu.nvidia.com.model``.
+#: Last parts of domains that are written as fields: ``device.attributes.gpu.nvidia.com.model``.
 _TOP_LEVEL_DOMAINS: Final = frozenset({"com", "io", "org", "net", "dev"})
 
 
 def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
-    """Accesses whose first key is no domain."""
+    """Accesses whose first key is not a domain."""
     for access in expr.accesses:
         if not access.steps or vocabulary_of(bundle, access.domain) is not None:
             continue
         if any(driver == access.domain for driver, _ in expr.compared_drivers):
             continue
-        match = _domain_and_name_in_one_key(view, access) or _domain_as_fields(view, access) or _domain_missing(bundle, view, expr, access)
+        match = (
+            _domain_and_name_in_one_key(view, access)
+            or _domain_as_fields(view, access)
+            or _domain_missing(bundle, view, expr, access)
+        )
         if match is not None:
             yield match
 
 
 def _domain_and_name_in_one_key(view: SelectorView, access: DeviceAccess) -> RuleMatch | None:
-    """``device.attributes["gpu.nvidia.com/model"]``: both in one key."""
+    """``device.attributes["gpu.nvidia.com/model"]``: domain and name in one key."""
     domain, slash, name = access.domain.partition("/")
     if not slash or not domain or not name:
         return None
@@ -44,13 +48,13 @@ def _domain_and_name_in_one_key(view: SelectorView, access: DeviceAccess) -> Rul
         text, extent = f'"{name}" in device.{access.kind}["{domain}"]', access.extent
     else:
         text, extent = f'["{domain}"]{_name_access(name)}', step.extent
-    message = f"domain and name are two keys: {access.domain} is read as a domain, which no device has"
+    message = f"domain and name are two keys: {access.domain} is read as a domain that no device has"
     fix = replacement_fix(view, "look up the domain, then the name", extent, text, safe=True)
     return RuleMatch(view.document, view.path, message, fix=fix, span=step.key_extent)
 
 
 def _domain_as_fields(view: SelectorView, access: DeviceAccess) -> RuleMatch | None:
-    """``device.attributes.gpu.nvidia.com.model``: a domain read as fields."""
+    """``device.attributes.gpu.nvidia.com.model``: a domain written as fields."""
     keys = [step.key for step in access.steps]
     for number in range(2, len(keys) + 1):
         domain = ".".join(keys[:number])
@@ -58,14 +62,14 @@ def _domain_as_fields(view: SelectorView, access: DeviceAccess) -> RuleMatch | N
             domain in drivers() or (keys[number - 1] in _TOP_LEVEL_DOMAINS and "." not in access.domain)
         ):
             extent = (access.steps[0].extent[0], access.steps[number - 1].extent[1])
-            message = f"a domain with dots stands in brackets and quotes: .{access.domain} is read as a whole domain"
+            message = f"a domain with dots needs brackets and quotes: .{access.domain} is read as the whole domain"
             fix = replacement_fix(view, f'write ["{domain}"]', extent, f'["{domain}"]', safe=True)
             return RuleMatch(view.document, view.path, message, fix=fix, span=extent)
     return None
 
 
 def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access: DeviceAccess) -> RuleMatch | None:
-    """``device.attributes["model"]``, and a word that is no domain in a domain's place."""
+    """``device.attributes["model"]``, or another key without a dot in place of the domain."""
     first = access.steps[0]
     if "." in first.key or not first.key:
         return None
@@ -73,7 +77,7 @@ def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access
     name = first.key if is_name else access.name
     guess = guess_domain(bundle, view, expr, name, access.kind)
     noun = "an attribute" if access.kind == "attributes" else "a capacity"
-    message = f'"{first.key}" is read as a domain here: the name of {noun} comes second, after its domain'
+    message = f'"{first.key}" is read as a domain: the name of {noun} must follow its domain'
     fix: Fix | None = None
     if guess is not None:
         start = access.kind_extent[0]
@@ -85,7 +89,7 @@ def _domain_missing(bundle: Bundle, view: SelectorView, expr: Expression, access
             text = f'{guess.kind}["{guess.domain}"]' + (_name_access(name) if is_name else "")
         fix = replacement_fix(view, f"look it up in {guess.domain}: {guess.reason}", (start, stop), text, safe=False)
     help_text = "" if fix else f'write device.{access.kind}["<driver>"].{name}, with the name of the driver'
-    # Somebody may publish names in a domain of one word; nobody compares a whole map with a value.
+    # A domain without dots is possible, but comparing a whole map with a value is always a mistake.
     level: Level | None = None if is_name else "warning"
     return RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=first.key_extent,
                  level="warning" if level == "warning" else None)  # fmt: skip
@@ -100,12 +104,13 @@ RULE = Rule(
     name="no-domain",
     family="cel",
     level="error",
-    summary="an attribute or capacity looked up without its domain",
+    summary="an attribute or capacity is read without its domain",
     why=(
-        "device.attributes and device.capacity are maps of maps: the first key is a domain, mostly the driver's name,"
-        " the second a name. A domain that a device does not have is an empty map, not an error, so"
-        ' device.attributes["model"] finds nothing in silence; whatever is read from it, or compared with it, is an'
-        " error: of the compiler where types cannot fit, else of the scheduler, which then tries the pod for ever."
+        "device.attributes and device.capacity are maps of maps: the first key is a domain, usually the driver's "
+        "name, the second a name. A domain that a device does not have yields an empty map, not an error, so "
+        'device.attributes["model"] silently finds nothing. Reading from the result, or comparing it, is an '
+        "error: at compile time if the types cannot match, otherwise during scheduling of the pod, which is then "
+        "retried indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["architecture"] == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

@@ -9,8 +9,8 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
-from allotment.tools.check.selectors.edits import source_text, replacement_fix, receiver
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.selectors.edits import receiver, replacement_fix, source_text
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.check.selectors.operands import (
     EQUALITIES,
@@ -18,14 +18,14 @@ from allotment.tools.check.selectors.operands import (
     RELATIONS,
     QuantityGuess,
     guess_quantity,
-    quantity_of_number,
     operand_kind,
+    quantity_of_number,
 )
 from allotment.tools.views import SelectorView
 
 
 def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
-    """Comparisons of quantities with what is none."""
+    """Comparisons of quantities with values that are not quantities."""
     for node in expr.nodes:
         if not isinstance(node, Call):
             continue
@@ -56,8 +56,8 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
                 text = by_method(texts[0], RELATIONS[node.function], texts[1])
             fix = _fix(view, expr, guess, expr.extent(node), text)
         literal_text = source_text(expr, literal)
-        literal_type = "text" if literal.kind == "string" else "a number"
-        message = f"{name or 'this'} is a quantity, and {literal_text} is {literal_type}: CEL does not compare them"
+        literal_type = "a string" if literal.kind == "string" else "a number"
+        message = f"{name or 'this'} is a quantity, and {literal_text} is {literal_type}: CEL cannot compare them"
         help_text = "" if fix else 'write the amount as quantity("40Gi")'
         yield RuleMatch(view.document, view.path, message, help=help_text, fix=fix, span=expr.extent(node))
 
@@ -65,7 +65,9 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
 _LITERAL_KINDS = ("string", "int", "uint", "double")
 
 
-def _check_list(bundle: Bundle, view: SelectorView, expr: Expression, node: Call, list_expr: ListExpr) -> Iterator[RuleMatch]:
+def _check_list(
+    bundle: Bundle, view: SelectorView, expr: Expression, node: Call, list_expr: ListExpr
+) -> Iterator[RuleMatch]:
     if operand_kind(bundle, expr, node.args[0]) != "quantity":
         return
     for element in list_expr.elements:
@@ -74,7 +76,7 @@ def _check_list(bundle: Bundle, view: SelectorView, expr: Expression, node: Call
             guess = _guess(expr, element, name)
             extent = expr.extent(element)
             fix = None if guess is None else _fix(view, expr, guess, extent, f'quantity("{guess.text}")')
-            message = f"{name or 'this'} is a quantity, which {source_text(expr, element)} never is"
+            message = f"{name or 'this'} is a quantity and never equals {source_text(expr, element)}"
             yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
 
 
@@ -84,9 +86,11 @@ def _guess(expr: Expression, literal: Const, name: str) -> QuantityGuess | None:
     return quantity_of_number(source_text(expr, literal).rstrip("uU"), name)
 
 
-def _fix(view: SelectorView, expr: Expression, meant: QuantityGuess, extent: tuple[int, int], text: str) -> Fix:
-    assumption = "" if meant.is_certain else ", taking it for that"
-    return replacement_fix(view, f'compare with quantity("{meant.text}"){assumption}', extent, text, safe=meant.is_certain)
+def _fix(view: SelectorView, expr: Expression, quantity: QuantityGuess, extent: tuple[int, int], text: str) -> Fix:
+    assumption = "" if quantity.is_certain else ", the probable amount"
+    return replacement_fix(
+        view, f'compare with quantity("{quantity.text}"){assumption}', extent, text, safe=quantity.is_certain
+    )
 
 
 RULE = Rule(
@@ -94,11 +98,11 @@ RULE = Rule(
     name="quantity-as-number",
     family="cel",
     level="error",
-    summary="a capacity compared with a bare number or a string",
+    summary="a capacity is compared with a bare number or a string",
     why=(
-        "Capacities are quantities, a type of their own with a unit. CEL compares a quantity with quantities only: with"
-        " a number or a string there is no overload of > or ==, so the API server refuses the class or claim at"
-        ' creation. A number is made one by quantity("40Gi"); a bare number of memory is one of bytes.'
+        "Capacities are quantities, a type of their own with a unit. CEL compares a quantity only with "
+        "quantities: for numbers and strings there is no overload of > or ==, so the API server rejects the "
+        'class or claim at creation. Write quantity("40Gi"); a bare number of memory is in bytes.'
     ),
     bad=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory > "40Gi"'),
     good=examples.claim("gpu", selector='device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) > 0'),

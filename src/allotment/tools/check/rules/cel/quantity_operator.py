@@ -1,4 +1,4 @@
-"""C202: quantities compared by an operator, which CEL does not have for them."""
+"""C202: quantities compared or added with operators, which CEL does not define for them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
-from allotment.tools.check.selectors.edits import source_text, compare_by_method, replacement_fix, receiver
+from allotment.tools.check.rule import Rule, RuleMatch
+from allotment.tools.check.selectors.edits import compare_by_method, receiver, replacement_fix, source_text
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.check.selectors.operands import operand_kind
 from allotment.tools.views import SelectorView
@@ -19,7 +19,7 @@ _SUM_METHODS = {ast.ADD: ("+", "add"), ast.SUBTRACT: ("-", "sub")}
 
 
 def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
-    """Comparisons and sums of quantities that are written with operators."""
+    """Comparisons and sums of quantities that use operators."""
     for node in expr.nodes:
         if not isinstance(node, Call) or node.function not in (*ORDERINGS, *_SUM_METHODS):
             continue
@@ -30,13 +30,13 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             if kinds[0] != "quantity" or kinds[1] not in ("quantity", "number"):
                 continue
             text = f"{receiver(expr, node.args[0])}.{method}({source_text(expr, node.args[1])})"
-            message = f"quantities have no {operator}: they are added up by methods"
+            message = f"quantities have no operator {operator}: use method {method}"
             fix = replacement_fix(view, f"use {method}", expr.outer(node), text, safe=True)
             yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
         elif "quantity" in kinds and set(kinds) <= {"quantity", "value"}:
             operator = ORDERINGS[node.function]
             text = compare_by_method(expr, node.args[0], operator, node.args[1])
-            message = f"quantities cannot be compared by {operator}: the API server refuses the expression"
+            message = f"quantities cannot be compared with {operator}: the API server rejects the expression"
             fix = replacement_fix(view, "compare with compareTo", extent, text, safe=True)
             yield RuleMatch(view.document, view.path, message, fix=fix, span=extent)
 
@@ -46,12 +46,12 @@ RULE = Rule(
     name="quantity-operator",
     family="cel",
     level="error",
-    summary="quantities compared by < <= > >= or added by +",
+    summary="quantities are compared with < <= > >= or added with +",
     why=(
-        "The quantity library of Kubernetes' CEL declares == and != for quantities, and no order: >= finds no matching"
-        " overload, so the API server refuses the class or claim at creation. compareTo gives -1, 0 or 1, of which each"
-        " order can be made; isGreaterThan and isLessThan are strict. Sums are add and sub. A value of an attribute,"
-        " whose type is known only when a device is looked at, has no order with a quantity either."
+        "Kubernetes' CEL library defines == and != for quantities, but no ordering operators: >= finds no "
+        "matching overload, so the API server rejects the class or claim at creation. compareTo returns -1, 0 or "
+        "1, which covers every ordering; isGreaterThan and isLessThan are strict. Sums use add and sub. An "
+        "attribute value, whose type is only known at evaluation, cannot be ordered against a quantity either."
     ),
     bad=examples.claim("high-memory", selector='device.capacity["gpu.nvidia.com"].memory >= quantity("40Gi")'),
     good=examples.claim(

@@ -1,4 +1,4 @@
-"""C206: expressions that the API server expects to cost more than it allows."""
+"""C206: expressions whose estimated cost exceeds the API server's limit."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from allotment.cel.checking.estimate import estimate
 from allotment.cel.selector import COST_LIMIT
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
 
-#: Where the estimate has no bound it is some number beyond this.
+#: Estimates above this number are unbounded.
 _UNBOUNDED = 1 << 53
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Selectors whose estimate is over the limit."""
+    """Selectors whose estimated cost is over the limit."""
     for view, expr in parsed_selectors(bundle):
         if expr.selector is None or expr.selector.estimated_cost <= COST_LIMIT:
             continue
         total = expr.selector.estimated_cost
         message = (
-            f"the API server refuses this as too complex: it may cost {_format_cost(total)}, {_format_cost(COST_LIMIT)} allowed"
+            f"the API server rejects the expression as too complex: its estimated cost is {_format_cost(total)}, "
+            f"the limit {_format_cost(COST_LIMIT)}"
         )
         part, part_cost = _most_expensive(expr)
-        help_text = "types, joined lists and loops over whole maps cost most: compare the one name that is meant"
+        help_text = "types, joined lists and loops over whole maps cost most: compare a single attribute instead"
         if part is not None and part_cost < total:
-            help_text = f"this part alone may cost {_format_cost(part_cost)}; {help_text}"
+            help_text = f"the estimate for this part alone is {_format_cost(part_cost)}; {help_text}"
         yield RuleMatch(view.document, view.path, message, help=help_text, span=part)
 
 
 def _most_expensive(expr: Expression) -> tuple[tuple[int, int] | None, int]:
-    """The operand of the outermost ``&&`` that may cost most, and what."""
+    """The most expensive operand of the outermost ``&&``, and its estimated cost."""
     assert expr.selector is not None
     checked = expr.selector.checked
     costs = [(estimate(checked, term.node)[1], (term.start, term.stop)) for term in checked.parsed.conjuncts()]
-    cost, extent = max(costs, key=lambda one: one[0])
+    cost, extent = max(costs, key=lambda item: item[0])
     return (extent if len(costs) > 1 else None), cost
 
 
 def _format_cost(cost: int) -> str:
-    return "without bound" if cost > _UNBOUNDED else f"{cost:,}"
+    return "unbounded" if cost > _UNBOUNDED else f"{cost:,}"
 
 
 RULE = Rule(
@@ -49,12 +50,12 @@ RULE = Rule(
     name="too-costly",
     family="cel",
     level="error",
-    summary="an expression that may cost more than the API server allows",
+    summary="the estimated cost of the expression exceeds the API server's limit",
     why=(
-        "Before it stores a class or claim, the API server estimates from types and largest sizes what evaluating a"
-        " selector may cost, and refuses more than a million units. The type of a value, or a list of texts that is"
-        " joined or searched, has no largest size, so the estimate has no bound. Evaluation is stopped at the same"
-        " limit."
+        "Before it stores a class or claim, the API server estimates the cost of evaluating a selector from "
+        "types and maximum sizes, and rejects estimates above one million units. The type of a value, or a list "
+        "of strings that is joined or searched, has no maximum size, so its estimate is unbounded. Evaluation is "
+        "stopped at the same limit."
     ),
     bad=examples.claim("gpu", selector='type(device.attributes["gpu.nvidia.com"].architecture) == string'),
     good=examples.claim("gpu", selector='device.attributes["gpu.nvidia.com"].architecture != ""'),

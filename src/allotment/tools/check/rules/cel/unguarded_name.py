@@ -1,4 +1,4 @@
-"""C207: names that are read of devices which do not have them."""
+"""C207: names read on devices that may not have them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from allotment.cel.syntax.ast import Call, Comprehension, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.device_types import presence
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parse_selector, parsed_selectors
-from allotment.tools.check.selectors.reachability import MissingAccess, unguarded_accesses, categories_reaching, preceding_selectors
+from allotment.tools.check.selectors.reachability import (
+    MissingAccess,
+    categories_reaching,
+    preceding_selectors,
+    unguarded_accesses,
+)
 from allotment.tools.views import SelectorView
 
-#: A line that becomes longer is broken.
+#: Fixes break longer lines.
 _MAX_LINE_LENGTH: Final = 100
 _AND: Final = " && "
 
 
 def break_line(view: SelectorView, extent: Extent, text: str) -> str:
-    """``text``, which takes the place of a part of an expression, with a line break at its last ``&&`` if needed."""
+    """``text`` with a line break at its last ``&&`` if the line would become too long by inserting it at ``extent``."""
     document = view.document
     head, operator, tail = text.rpartition(_AND)
     if not operator:
@@ -42,13 +47,13 @@ def break_line(view: SelectorView, extent: Extent, text: str) -> str:
         return text
     line = view.expression[view.expression.rfind("\n", 0, extent[0]) + 1 :]
     indentation = "\n" + line[: len(line) - len(line.lstrip(" "))]
-    if "\n&&" in view.expression.replace(" ", ""):  # each line begins with what joins it to the one above
+    if "\n&&" in view.expression.replace(" ", ""):  # lines begin with the operator
         return f"{head}{indentation}{_AND.lstrip()}{tail}"
     return f"{head}{_AND.rstrip()}{indentation}{tail}"
 
 
 def must_read(expr: Expression, node: Node, is_relevant: Callable[[DeviceAccess], bool], result: bool | None) -> bool:
-    """Whether a node comes to ``becomes`` (None: to anything) only by reading a name that is ``wanted``."""
+    """Whether a node can only evaluate to ``result`` (None: to any value) by reading a relevant name."""
     names = {a.steps[1].node.id for a in expr.accesses if a.name and not a.is_optional and is_relevant(a)}
     return _must_read(node, names, result)
 
@@ -65,7 +70,7 @@ def _must_read(node: Node, names: Container[int], result: bool | None) -> bool:
             return _must_read(node, names, True) and _must_read(node, names, False)
         case ast.AND | ast.OR:
             operand_results = [_must_read(child, names, result) for child in node.args]
-            # One operand is enough for the value that decides; the other needs them all.
+            # A single operand decides && or ||; the opposite result needs all operands.
             return all(operand_results) if result is (node.function == ast.OR) else any(operand_results)
         case ast.NOT:
             return _must_read(node.args[0], names, None if result is None else not result)
@@ -81,38 +86,38 @@ def _must_read(node: Node, names: Container[int], result: bool | None) -> bool:
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """The accesses that are an error for a device which gets to them."""
+    """The accesses that fail for a device that reaches them."""
     for view, expr in parsed_selectors(bundle):
         reported: set[tuple[str, str, str]] = set()
-        for lack in unguarded_accesses(bundle, view):
-            access = lack.access
-            is_foreign = any(not sort.driver for sort in lack.categories)
-            # The driver of a device decides for all names of a domain at once.
+        for missing in unguarded_accesses(bundle, view):
+            access = missing.access
+            is_foreign = any(not category.driver for category in missing.categories)
+            # For devices of other drivers, one report per domain is enough.
             key = (access.kind, access.domain, "" if is_foreign else access.name)
             if key in reported or not _is_on_some_device(bundle, view, access):
                 continue
             reported.add(key)
             example = _example_device(bundle, view)
             level: Level | None = "error" if example else None
-            message = f"{_subject(lack)}: one such device ends the scheduling of the pod"
+            message = f"{_subject(missing)}: one such device aborts scheduling of the pod"
             fix = _guard(view, expr, access, is_foreign)
             yield RuleMatch(view.document, view.path, message, help=example, fix=fix, level=level, span=access.extent)
 
 
-def _subject(lack: MissingAccess) -> str:
-    access = lack.access
-    category = next((candidate for candidate in lack.categories if not candidate.driver), lack.categories[0])
+def _subject(missing: MissingAccess) -> str:
+    access = missing.access
+    category = next((candidate for candidate in missing.categories if not candidate.driver), missing.categories[0])
     name = access.name if category.driver in ("", access.domain) else f"{access.domain}/{access.name}"
     noun = f"{'capacity' if access.kind == 'capacity' else 'attribute'} {name}"
     if not category.driver:
-        return f"a device of another driver gets here and has no {noun}"
-    if lack.is_sometimes:
+        return f"a device of another driver can reach this and has no {noun}"
+    if missing.is_sometimes:
         return f"not every {str(category).removeprefix('a ')} has {noun}"
-    return f"{category} gets here and has no {noun}"
+    return f"{category} can reach this and has no {noun}"
 
 
 def _is_on_some_device(bundle: Bundle, view: SelectorView, access: DeviceAccess) -> bool:
-    """Whether some device that gets there may have the name; if none has, that is the mistake."""
+    """Whether a device that reaches the access may have the name; otherwise another rule reports it."""
     return any(presence(access, category) != "never" for category in categories_reaching(bundle, view, access) or ())
 
 
@@ -120,7 +125,7 @@ def _is_on_some_device(bundle: Bundle, view: SelectorView, access: DeviceAccess)
 
 
 def _example_device(bundle: Bundle, view: SelectorView) -> str:
-    """A device of the given cluster for which the expression is an error, in a sentence; empty for none."""
+    """A device of the given cluster for which the expression fails, as a sentence; empty if there is none."""
     expr = parse_selector(bundle, view)
     preceding = preceding_selectors(bundle, view)
     if bundle.slices is None or expr.selector is None or preceding is None:
@@ -132,7 +137,8 @@ def _example_device(bundle: Bundle, view: SelectorView) -> str:
         for device in resource_slice.spec.devices or ():
             cel_input = DeviceInput(resource_slice.spec.driver, device)
             if _all_match(earlier, cel_input) and _is_missing_key_error(expr.selector, cel_input):
-                return f"device {resource_slice.spec.driver}/{resource_slice.spec.pool.name}/{device.name} of the cluster is one"
+                pool = f"{resource_slice.spec.driver}/{resource_slice.spec.pool.name}"
+                return f"device {pool}/{device.name} of the cluster is an example"
     return ""
 
 
@@ -151,30 +157,32 @@ def _is_missing_key_error(selector: Selector, cel_input: DeviceInput) -> bool:
     return False
 
 
-# --- the guard -----------------------------------------------------------------------------------------------------
+# --- guards --------------------------------------------------------------------------------------------------------
 
 
 def _guard(view: SelectorView, expr: Expression, access: DeviceAccess, is_foreign: bool) -> Fix | None:
-    """A condition in front that keeps out who has no such name."""
+    """The fix that inserts a condition to exclude devices without the name."""
     operand = _operand(expr, access)
     if operand is None or expr.located is None:
         return None
     root = expr.located.parsed.expr
-    is_driver = access.domain != STANDARD_DOMAIN and must_read(expr, root, lambda one: one.domain == access.domain, True)
+    is_driver = access.domain != STANDARD_DOMAIN and must_read(
+        expr, root, lambda access_in_expr: access_in_expr.domain == access.domain, True
+    )
     if is_foreign and view.where == "class" and not expr.compared_drivers and is_driver:
         test = f'device.driver == "{access.domain}" && '
         start, stop = expr.outer(root)
         needs_parentheses = (
             isinstance(root, Call) and root.function in (ast.OR, ast.CONDITIONAL) and expr.extent(root)[0] == start
         )
-        return _prepend(view, "ask for the driver first", test, start, stop if needs_parentheses else None)
+        return _prepend(view, "first test the driver", test, start, stop if needs_parentheses else None)
     domain = expr.source[access.extent[0] : access.steps[0].extent[1]]
     start = expr.extent(operand)[0]
-    return _prepend(view, f"read {access.name} only where it is", f'"{access.name}" in {domain} && ', start)
+    return _prepend(view, f"first test that the device has {access.name}", f'"{access.name}" in {domain} && ', start)
 
 
 def _prepend(view: SelectorView, description: str, condition: str, start: int, stop: int | None = None) -> Fix:
-    """A condition in front of what stands at ``start``; up to ``stop`` it gets parentheses. What it is for stays."""
+    """The fix that inserts a condition at ``start`` and, if ``stop`` is given, parentheses up to there."""
     text = break_line(view, (start, start), condition if stop is None else f"{condition}(")
     edits = [replace_extent(view, (start, start), text)]
     if stop is not None:
@@ -183,10 +191,10 @@ def _prepend(view: SelectorView, description: str, condition: str, start: int, s
 
 
 def _operand(expr: Expression, access: DeviceAccess) -> Node | None:
-    """The smallest condition around an access that another can be put before: an operand of logic, or the whole.
+    """The smallest condition around an access that a guard can precede: an operand of logic, or the whole expression.
 
-    A negation counts as one where it cannot be true without the name: a device without it is then not selected,
-    whatever is said of it.
+    A negation counts as such a condition if it cannot be true without the name: then a device without the name is not
+    selected in any case.
     """
 
     def reads_same_name(other: DeviceAccess) -> bool:
@@ -213,12 +221,12 @@ RULE = Rule(
     name="unguarded-name",
     family="cel",
     level="warning",
-    summary="a name read of devices that do not have it",
+    summary="an attribute or capacity is read on devices that may not have it",
     why=(
-        "Reading a name that a device does not have is an error, and an error is not a no: the scheduler gives up on"
-        " the pod and tries it again later, for ever, although other devices would fit. One device of another driver,"
-        " or of another type, on any node that is looked at, is enough. A condition before it keeps such devices out:"
-        " device.driver == ..., or the name in its domain. false && error is false, on either side of &&."
+        "Reading a name that a device does not have is an error, not false: the scheduler gives up on the pod "
+        "and retries it indefinitely, although other devices would fit. One device of another driver or another "
+        "type, on any node that is examined, is enough. A guard excludes such devices: device.driver == ..., or "
+        "a test whether the name is in its domain. false && error is false, on either side of &&."
     ),
     bad=examples.device_class("ampere", 'device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
     good=examples.device_class(

@@ -1,4 +1,4 @@
-"""C204: ``.string``, ``.version`` and their like behind an attribute: they stand in slices, not in selectors."""
+"""C204: ``.string``, ``.version`` and so on after an attribute: they are fields of slices, not of CEL values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replacement_fix
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
 from allotment.tools.check.selectors.operands import PARTS, is_value_accessor
@@ -14,12 +14,12 @@ from allotment.tools.views import SelectorView
 
 
 def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
-    """The type of a value taken for a part of it."""
+    """Types of values that are read as fields."""
     for access in expr.accesses:
         part = next((step for step in access.steps[2:] if step.key in PARTS and not step.is_quoted), None)
         if part is not None and access.kind == "attributes":
             fix = replacement_fix(view, f"write .{part.key}()", part.extent, f".{part.key}()", safe=True)
-            message = f"{part.key} is a function of versions: reading it without () is an error"
+            message = f"{part.key} is a method of versions: reading it without () is an error"
             yield RuleMatch(view.document, view.path, message, fix=fix, span=part.extent)
             continue
         number = next((n for n in range(1, len(access.steps)) if is_value_accessor(bundle, access, n)), None)
@@ -30,7 +30,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             last += 1
         extent = (step.extent[0], access.steps[last].extent[1])
         noun = "capacity" if access.kind == "capacity" else "attribute"
-        message = f"the {noun} is the value itself, without .{step.key}: reading that is an error"
+        message = f"the {noun} is the value itself: reading .{step.key} is an error"
         yield RuleMatch(view.document, view.path, message,
                     fix=replacement_fix(view, f"remove .{step.key}", extent, "", safe=True), span=extent)  # fmt: skip
 
@@ -40,11 +40,12 @@ RULE = Rule(
     name="value-accessor",
     family="cel",
     level="error",
-    summary="the type of a value read as a part of it: .string, .bool, .quantity",
+    summary="the type of a value is read as a field: .string, .bool, .quantity",
     why=(
-        "In a ResourceSlice an attribute says its type beside its value, {string: Ampere}. In CEL the attribute is the"
-        ' value already. The text compiles, since an attribute may be anything, but ends in "no such key: string" when'
-        " a device is looked at, and such an error ends the scheduling of the pod: it is tried again for ever."
+        "In a ResourceSlice an attribute is written with its type, {string: Ampere}. In CEL the attribute is the "
+        'value itself. The expression compiles, because an attribute may have any type, but fails with "no such '
+        'key: string" at evaluation. Such an error aborts scheduling of the pod, which is then retried '
+        "indefinitely."
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture.string == "Ampere"'),
     good=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

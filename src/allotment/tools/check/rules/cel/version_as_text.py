@@ -1,4 +1,4 @@
-"""C203: versions compared as if they were texts or numbers."""
+"""C203: versions compared with strings or numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
-from allotment.tools.check.selectors.edits import source_text, compare_by_method, replacement_fix, receiver
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
+from allotment.tools.check.selectors.edits import compare_by_method, receiver, replacement_fix, source_text
 from allotment.tools.check.selectors.expressions import Expression, for_each_selector
-from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, operand_kind, normalized_version
+from allotment.tools.check.selectors.operands import EQUALITIES, METHODS, RELATIONS, normalized_version, operand_kind
 from allotment.tools.views import SelectorView
 
 
 def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterator[RuleMatch]:
-    """Comparisons of versions that are none."""
+    """Comparisons of versions with values that are not versions."""
     for node in expr.nodes:
         if not isinstance(node, Call):
             continue
@@ -40,12 +40,12 @@ def _check_relation(bundle: Bundle, view: SelectorView, expr: Expression, node: 
     literal = next((arg for arg in node.args if isinstance(arg, Const)), None)
     if literal is None:
         if node.function in ORDERINGS and set(kinds) <= {"version", "value"}:
-            message = f"versions cannot be compared by {operator}: the expression is an error"
+            message = f"versions cannot be compared with {operator}: evaluation fails"
             text = compare_by_method(expr, left, operator, right)
             ordered = replacement_fix(view, "compare with compareTo", expr.extent(node), text, safe=True)
             yield RuleMatch(view.document, view.path, message, fix=ordered, span=expr.extent(node))
         return
-    if not {"text", "number"} & set(kinds):
+    if not {"string", "number"} & set(kinds):
         return
     version = _semver(expr, literal)
     fix: Fix | None = None
@@ -56,7 +56,7 @@ def _check_relation(bundle: Bundle, view: SelectorView, expr: Expression, node: 
         else:
             receiver_text = texts[0] if left is literal else receiver(expr, left)
             text = by_method(receiver_text, operator, texts[1])
-        # Who says that it is 8 may mean any version from 8.0 up to 9.
+        # Equality with 8 may mean any version from 8.0 up to 9.
         written = str(literal.value) if isinstance(literal.value, str) else source_text(expr, literal)
         is_exact = node.function in ORDERINGS or "." in written
         fix = replacement_fix(view, f"compare with {version}", expr.extent(node), text, safe=is_exact)
@@ -65,7 +65,7 @@ def _check_relation(bundle: Bundle, view: SelectorView, expr: Expression, node: 
 
 
 def _check_literals(view: SelectorView, expr: Expression, node: Call, literals: list[Const]) -> Iterator[RuleMatch]:
-    """Literals that stand where versions belong; one edit mends them all."""
+    """Literals in place of versions; one edit corrects them all."""
     if not literals or any(literal.kind not in ("string", "int", "double") for literal in literals):
         return
     start, stop = expr.extent(literals[0])[0], expr.extent(literals[-1])[1]
@@ -80,15 +80,15 @@ def _check_literals(view: SelectorView, expr: Expression, node: Call, literals: 
         position = extent[1]
     fix: Fix | None = replacement_fix(view, "compare with versions", (start, stop), text, safe=True) if text else None
     name = next((a.name for a in expr.accesses if expr.extent(node)[0] <= a.extent[0] < start), "this")
-    message = f"{name} is a version, and {expr.source[start:stop]} none: write it as semver"
+    message = f"{name} is a version, and {expr.source[start:stop]} is not: use semver()"
     yield RuleMatch(view.document, view.path, message, help=_help(text), fix=fix, span=expr.extent(node))
 
 
 def _message(bundle: Bundle, expr: Expression, node: Call, literal: Node) -> str:
     value = next(arg for arg in node.args if arg is not literal)
-    literal_type = "text" if operand_kind(bundle, expr, literal) == "text" else "a number"
+    literal_type = "a string" if operand_kind(bundle, expr, literal) == "string" else "a number"
     name = next((a.name for a in expr.accesses if a.node.id == value.id), "this")
-    return f"{name} is a version: compared with {literal_type} it is an error for every device that has it"
+    return f"{name} is a version: comparing it with {literal_type} fails for every device that has it"
 
 
 def _semver(expr: Expression, literal: Const) -> str:
@@ -98,7 +98,7 @@ def _semver(expr: Expression, literal: Const) -> str:
 
 
 def _help(version: str) -> str:
-    return "" if version else 'write the version with three numbers: semver("8.0.0"), or ask for .major() == 8'
+    return "" if version else 'write the version with three numbers: semver("8.0.0"), or test .major() == 8'
 
 
 RULE = Rule(
@@ -106,12 +106,12 @@ RULE = Rule(
     name="version-as-text",
     family="cel",
     level="error",
-    summary="a version compared with a string or a number",
+    summary="a version is compared with a string or a number",
     why=(
-        "An attribute of type version is a semantic version in CEL, no string. Compared with one by == or >=, or as an"
-        ' argument of isGreaterThan, it ends in "no such overload" when a device is looked at, and such an error ends'
-        " the scheduling of the pod: it is tried again for ever. As texts, versions would be in the wrong order"
-        ' besides: "10.0" comes before "9.0".'
+        "An attribute of type version is a semantic version in CEL, not a string. Comparing it with a string by "
+        '== or >=, or passing one to isGreaterThan, fails with "no such overload" at evaluation. Such an error '
+        "aborts scheduling of the pod, which is then retried indefinitely. As strings, versions would also be "
+        'ordered incorrectly: "10.0" is less than "9.0".'
     ),
     bad=examples.claim("ampere", selector='device.attributes["gpu.nvidia.com"].cudaComputeCapability >= "8.0"'),
     good=examples.claim(

@@ -1,4 +1,4 @@
-"""Will it do what is meant?"""
+"""Rules for valid objects that do not do what their author intends."""
 
 from __future__ import annotations
 

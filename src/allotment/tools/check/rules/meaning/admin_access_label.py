@@ -1,4 +1,4 @@
-"""M409: admin access in a namespace that does not allow it."""
+"""M409: admin access is requested in a namespace that does not allow it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.model.loading import Document
 from allotment.model.validation.admin_access import LABEL, granted
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, mapping
 
-#: What the label was called while the feature was alpha.
+#: The label's name while the feature was alpha.
 LEGACY = "resource.k8s.io/admin-access"
 
 
@@ -27,12 +27,18 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             path = (*request.body, "adminAccess")
             if namespace is None:
-                message = f"admin access is refused unless namespace {name} has label {LABEL}: true"
+                message = f"admin access is rejected unless namespace {name} has label {LABEL}: true"
                 yield RuleMatch(claim.document, path, message, help=_kubectl_command(name), level="note")
                 continue
             labels = namespace.metadata.labels
-            reason = f"it has {LEGACY}, which counts no more" if LEGACY in labels else _label_problem(labels.get(LABEL))
-            message = f"namespace {name} does not allow admin access ({reason}): the API server refuses the {claim.kind}"
+            reason = (
+                f"it has {LEGACY}, which is no longer recognized"
+                if LEGACY in labels
+                else _label_problem(labels.get(LABEL))
+            )
+            message = (
+                f"namespace {name} does not allow admin access ({reason}): the API server rejects the {claim.kind}"
+            )
             yield RuleMatch(claim.document, path, message, help=_help(bundle, name), fix=_fix(bundle, name))
 
 
@@ -45,7 +51,7 @@ def _help(bundle: Bundle, name: str) -> str:
 
 
 def _kubectl_command(name: str) -> str:
-    return f"an administrator can: kubectl label namespace {name} {LABEL}=true"
+    return f"an administrator can run: kubectl label namespace {name} {LABEL}=true"
 
 
 def _namespace_document(bundle: Bundle, name: str) -> Document | None:
@@ -68,7 +74,7 @@ def _fix(bundle: Bundle, name: str) -> Fix | None:
         edit = RenameKey(("metadata", "labels", LEGACY), LABEL)
     else:
         edit = SetValue(path, "true")
-    return Fix(f"label namespace {name}, which allows admin access there", ((document, edit),), safe=False)
+    return Fix(f"label namespace {name} to allow admin access", ((document, edit),), safe=False)
 
 
 _EXAMPLE = """\
@@ -100,12 +106,13 @@ RULE = Rule(
     name="admin-access-label",
     family="meaning",
     level="error",
-    summary="a claim asks for admin access in a namespace without the label that allows it",
+    summary="a claim requests admin access in a namespace without the required label",
     why=(
-        "Admin access gives devices that others use. The API server takes such a claim or template only in a namespace "
-        'with label resource.kubernetes.io/admin-access: "true", spelt and capitalised just so (KEP-5018). While '
-        "the feature was alpha, the label was resource.k8s.io/admin-access; that one is not looked at any more. It is "
-        "a note where the Namespace is neither in the files nor in the cluster."
+        "Admin access gives access to devices that others use. The API server accepts such a claim or template "
+        'only in a namespace with the label resource.kubernetes.io/admin-access: "true", with exactly this '
+        "spelling and case (KEP-5018). While the feature was alpha, the label was resource.k8s.io/admin-access, "
+        "which is no longer recognized. This is a note if the Namespace is neither in the files nor in the "
+        "cluster."
     ),
     bad=_EXAMPLE.format(label=""),
     good=_EXAMPLE.format(label=f'    {LABEL}: "true"\n'),

@@ -1,4 +1,4 @@
-"""M401: every device of the node, where one was meant."""
+"""M401: a request takes all devices of a node although one seems to be intended."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Remove
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import ClaimView, RequestView, at
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[0-9]+")
-#: Words in the name of a request or claim whose author knows that All takes the whole node.
-_ALL_WORDS = frozenset(("all", "every", "each", "any", "whole", "entire", "full", "node", "host", "machine", "exclusive"))
-#: Words that speak of one device, whatever else the name says.
+#: Words in the name of a request or claim that indicate that all devices are intended.
+_ALL_WORDS = frozenset(
+    ("all", "every", "each", "any", "whole", "entire", "full", "node", "host", "machine", "exclusive")
+)
+#: Words that indicate a single device; they take precedence.
 _SINGLE_WORDS = frozenset(("single", "one", "1", "a"))
 
 
@@ -30,19 +32,21 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             yield RuleMatch(
                 claim.document,
                 path,
-                f"request {name} takes every matching device of a node, and none while one of them is in use",
-                help="without allocationMode it takes one; if all are meant, say so in its name (all-gpus)",
-                fix=Fix("take one device", ((claim.document, Remove(path)),), safe=False),
+                f"request {name} takes every matching device of a node, and gets nothing while any of them is in use",
+                help="without allocationMode it takes one device; if all are intended, use a name like all-gpus",
+                fix=Fix("request one device", ((claim.document, Remove(path)),), safe=False),
             )
 
 
 def _is_intended(claim: ClaimView, request: RequestView) -> bool:
-    """Whether the names speak of several devices: ``all-gpus``, ``whole-node``, ``gpus``. The request's goes first."""
+    """Whether the names indicate several devices: ``all-gpus``, ``whole-node``, ``gpus``. The request's name comes
+    first.
+    """
     for name in (request.name, claim.key.name):
-        words = {word.lower() for word in _WORD.findall(name)}
-        if words & _SINGLE_WORDS:
+        parts = {word.lower() for word in _WORD.findall(name)}
+        if parts & _SINGLE_WORDS:
             return False
-        if words & _ALL_WORDS or any(word.endswith("s") and len(word) > 3 for word in words):
+        if parts & _ALL_WORDS or any(word.endswith("s") and len(word) > 3 for word in parts):
             return True
     return False
 
@@ -52,12 +56,13 @@ RULE = Rule(
     name="all-devices",
     family="meaning",
     level="warning",
-    summary="allocationMode All takes every matching device of a node, where one seems to be meant",
+    summary="allocationMode All takes every matching device of a node, but one seems to be intended",
     why=(
-        "With allocationMode All a claim gets all devices of one node that match, however many these are, and it gets "
-        "nothing on a node where any of them is allocated already (KEP-4381). It is meant for node agents and for jobs "
-        "that own their node. Who copies it for a single GPU holds eight, and the next pod waits. The rule is silent "
-        "where the name of the request or claim says that all are meant, and for admin access, which shares devices."
+        "With allocationMode All a claim gets all matching devices of one node, however many there are, and gets "
+        "nothing on a node where any of them is already allocated (KEP-4381). It is intended for node agents and "
+        "for jobs that use a whole node. Used for a single GPU, it occupies all eight, and the next pod waits. "
+        "The rule does not report requests and claims whose name says that all devices are intended, nor admin "
+        "access, which shares devices."
     ),
     bad=examples.template("inference", request_extra="allocationMode: All"),
     good=examples.template("inference"),

@@ -1,4 +1,4 @@
-"""M402: an amount that a device must have exactly."""
+"""M402: a capacity that a device must have exactly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import parse_selector
 from allotment.tools.views import SelectorView
 
-#: Smaller amounts are counts (of engines, shares, partitions), which are as exact as they look.
+#: Smaller amounts are counts (of engines, shares, partitions), for which equality is fine.
 _MIN_AMOUNT = Quantity.parse("1Mi")
 
 
@@ -32,7 +32,7 @@ def _check_selector(bundle: Bundle, selector: SelectorView) -> Iterator[RuleMatc
         node, document = comparison.node, selector.document
         if comparison.operator != "==" or comparison.access.kind != "capacity" or not isinstance(node, Call):
             continue
-        # Who writes x.compareTo(y) == 0 knows what it means.
+        # x.compareTo(y) == 0 is an intentional equality.
         if node.target is not None or any(isinstance(arg, Call) and arg.function == "compareTo" for arg in node.args):
             continue
         amount = comparison.literals[0]
@@ -40,14 +40,14 @@ def _check_selector(bundle: Bundle, selector: SelectorView) -> Iterator[RuleMatc
             continue
         value, literal = (expr.source[slice(*extent)] for extent in (comparison.access.extent, amount.extent))
         is_published = amount.value in _known_memory_amounts()
-        publishers = "only some devices publish" if is_published else "no known device publishes"
+        publishers = "only some devices have" if is_published else "no known device has"
         yield RuleMatch(
             document,
             selector.path,
-            f"== on {comparison.access.name} is equality, not at least: {publishers} exactly {amount.value}",
-            help="drivers publish what the hardware reports, which is seldom the number on the box",
+            f"== requires {comparison.access.name} of exactly {amount.value}, which {publishers}",
+            help="drivers publish what the hardware reports, which is rarely the nominal size",
             fix=Fix(
-                f"ask for at least {amount.value}",
+                f"require at least {amount.value}",
                 ((document, replace_extent(selector, comparison.extent, by_method(value, ">=", literal))),),
                 safe=False,
             ),
@@ -58,7 +58,7 @@ def _check_selector(bundle: Bundle, selector: SelectorView) -> Iterator[RuleMatc
 
 @cache
 def _known_memory_amounts() -> frozenset[Quantity]:
-    """The amounts of memory that known hardware reports, whole or cut."""
+    """The amounts of memory of known hardware, whole or partitioned."""
     mib: set[int] = set()
     for accelerator in accelerators().values():
         mib.add(accelerator.memory_mib)
@@ -72,12 +72,13 @@ RULE = Rule(
     name="capacity-equality",
     family="meaning",
     level="warning",
-    summary="a capacity is compared with ==, which only an exact match satisfies",
+    summary="a capacity is compared with ==, which requires an exact match",
     why=(
-        'Quantities compare exactly: memory == quantity("64Gi") holds for a device that publishes 64Gi and for no '
-        "other, neither smaller nor larger. Drivers publish what the hardware reports, often less than its name says "
-        "(an 80 GB H100 has 81559Mi), so such a selector seldom matches anything, and the pod stays pending. At least "
-        "is compareTo(...) >= 0; isGreaterThan is strict. It is a note where some known device reports that figure."
+        'Quantities compare exactly: memory == quantity("64Gi") holds for a device that publishes 64Gi and for '
+        "no other, neither smaller nor larger. Drivers publish what the hardware reports, often less than its "
+        "name says (an 80 GB H100 has 81559Mi), so such a selector rarely matches anything, and the pod stays "
+        "pending. Use compareTo(...) >= 0 for at least; isGreaterThan is strict. This is a note if some known "
+        "device reports that amount."
     ),
     bad=examples.template("large-gpu", selector='device.capacity["gpu.nvidia.com"].memory == quantity("64Gi")'),
     good=examples.template(

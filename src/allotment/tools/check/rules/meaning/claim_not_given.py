@@ -1,4 +1,4 @@
-"""M405: a claim or template that is nowhere."""
+"""M405: a pod references a claim or template that does not exist."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from allotment.model.core import Pod
 from allotment.model.editing.edits import RenameKey, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, compute_domain_templates, claim_references
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.claims.references import ClaimReference, claim_references, compute_domain_templates
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import ClaimKind
 
-#: Names that one name is compared with.
+#: The maximum number of names that are compared with a name.
 _MAX_COMPARED = 50
 _FIELDS: dict[ClaimKind, str] = {
     "ResourceClaim": "resourceClaimName",
@@ -30,14 +30,16 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             continue
         if other_namespaces(bundle, reference):
             continue  # M406
-        has_namespace = bool(reference.pod.document.kind)  # of a fragment nobody knows in which namespace it ends
+        has_namespace = bool(reference.pod.document.kind)  # the namespace of a fragment is unknown
         where = f"namespace {reference.key.namespace}" if has_namespace else "its namespace"
         is_absent = _cluster_has_claims(bundle)
         fix, guess = _suggest(bundle, reference)
         if is_absent:
-            message = f"{reference.description} is neither in the files nor in {where} of the cluster: the pod stays pending"
+            message = (
+                f"{reference.description} is neither in the files nor in {where} of the cluster: the pod stays pending"
+            )
         else:
-            message = f"{reference.description} is not in the files: the pod stays pending until {where} has it"
+            message = f"{reference.description} is not in the files: the pod stays pending until it exists in {where}"
         yield RuleMatch(
             reference.pod.document,
             entry.name_path,
@@ -49,7 +51,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def other_namespaces(bundle: Bundle, reference: ClaimReference) -> list[str]:
-    """The other namespaces in which an object of the kind and name is, in the files or in the cluster."""
+    """The other namespaces with an object of the kind and name, in the files or in the cluster."""
     if not reference.pod.document.kind:
         return []
     stored = bundle.cluster_claims if reference.entry.kind == "ResourceClaim" else bundle.cluster_templates
@@ -59,7 +61,7 @@ def other_namespaces(bundle: Bundle, reference: ClaimReference) -> list[str]:
 
 
 def _cluster_has_claims(bundle: Bundle) -> bool:
-    """Whether a cluster was given whose claims are known; a dump without any, and without pods, may leave them out."""
+    """Whether the given cluster includes claims; a snapshot without claims and pods may have left them out."""
     cluster = bundle.cluster
     if cluster is None or cluster.fleet_only:
         return False
@@ -67,12 +69,12 @@ def _cluster_has_claims(bundle: Bundle) -> bool:
 
 
 def _suggest(bundle: Bundle, reference: ClaimReference) -> tuple[Fix | None, str]:
-    """What of the files can be meant, and how to say so."""
+    """The fix with the object of the files that was probably intended, and a sentence about it."""
     entry, document = reference.entry, reference.pod.document
     other_kind: ClaimKind = "ResourceClaim" if entry.kind == "ResourceClaimTemplate" else "ResourceClaimTemplate"
     if (other_kind, reference.key) in bundle.claims_by_key:
         edit = RenameKey(entry.name_path, _FIELDS[other_kind])
-        fix = Fix(f"name it as {_FIELDS[other_kind]}", ((document, edit),), safe=False)
+        fix = Fix(f"reference it with {_FIELDS[other_kind]}", ((document, edit),), safe=False)
         return fix, f"{entry.refers_to} is a {other_kind}"
     namespace = reference.key.namespace
     candidates = (k.name for kind, k in bundle.claims_by_key if kind == entry.kind and k.namespace == namespace)
@@ -82,16 +84,21 @@ def _suggest(bundle: Bundle, reference: ClaimReference) -> tuple[Fix | None, str
     guess = f"did you mean {' or '.join(similar)}?"
     if len(similar) > 1:
         return None, guess
-    return Fix(f"name {similar[0]}", ((document, SetValue(entry.name_path, similar[0])),), safe=False), guess
+    return Fix(f"write {similar[0]}", ((document, SetValue(entry.name_path, similar[0])),), safe=False), guess
 
 
 def _similar_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """Names that are worth comparing letter by letter, which takes its time: they begin or end as ``name`` does."""
-    return list(islice((candidate for candidate in candidates if candidate[:3] == name[:3] or candidate[-3:] == name[-3:]), _MAX_COMPARED))
+    """The names that start or end like ``name``, to limit the number of expensive comparisons."""
+    return list(
+        islice(
+            (candidate for candidate in candidates if candidate[:3] == name[:3] or candidate[-3:] == name[-3:]),
+            _MAX_COMPARED,
+        )
+    )
 
 
 def _help(kind: ClaimKind) -> str:
-    return f"check it together with the file of the {kind}, or give --cluster"
+    return f"check it together with the file that defines the {kind}, or pass --cluster"
 
 
 RULE = Rule(
@@ -99,12 +106,12 @@ RULE = Rule(
     name="claim-not-given",
     family="meaning",
     level="warning",
-    summary="a pod names a claim or template that is neither in the files nor in the cluster",
+    summary="a pod references a claim or template that is neither in the files nor in the cluster",
     why=(
-        "A pod whose claim or template does not exist is accepted, and then waits outside of the scheduling queue: it "
-        "stays Pending with neither a condition nor an event of the scheduler. It is a note while only files are "
-        "given, since the object may be made by others; a warning where a name in the files comes so near that a slip "
-        "is likely; and an error where the given cluster does not have it."
+        "A pod whose claim or template does not exist is accepted and then waits outside of the scheduling "
+        "queue: it stays Pending with neither a condition nor an event of the scheduler. This is a note if only "
+        "files are given, because the object may be created elsewhere; a warning if a name in the files is so "
+        "similar that a typo is likely; and an error if the given cluster does not have it."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"), examples.pod("server", "resourceClaimTemplateName: singel-gpu")

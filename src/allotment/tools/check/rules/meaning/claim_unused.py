@@ -1,4 +1,4 @@
-"""M411: devices that are allocated and that no container gets."""
+"""M411: devices that are allocated but not available to any container."""
 
 from __future__ import annotations
 
@@ -8,42 +8,46 @@ from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.sharing import is_exclusive, has_exclusive_name
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.claims.sharing import has_exclusive_name, is_exclusive
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import ContainerView, EntryView, PodView, at, items, mapping, text
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for pod in bundle.pods:
         entries = {entry.name for entry in pod.entries}
-        used = {use.name for container in pod.containers for use in container.uses}
-        used |= {
+        used_names = {use.name for container in pod.containers for use in container.uses}
+        used_names |= {
             text(use.get("name"))
             for _, container in items(pod.tree.get("ephemeralContainers"))
             for _, use in items(mapping(container.get("resources")).get("claims"))
         }
-        # A container that names an entry by a wrong name is refused by the API server, and told of there.
-        if not pod.containers or used - entries or any(_has_invalid_claims(pod, container) for container in pod.containers):
+        # S109 reports containers with an unknown claim name, because the API server rejects them.
+        if (
+            not pod.containers
+            or used_names - entries
+            or any(_has_invalid_claims(pod, container) for container in pod.containers)
+        ):
             continue
         for entry in pod.entries:
-            if entry.name and entry.name not in used and _is_for_containers(bundle, pod, entry):
+            if entry.name and entry.name not in used_names and _is_for_containers(bundle, pod, entry):
                 yield RuleMatch(
                     pod.document,
                     (*entry.path, "name"),
-                    f"no container uses claim {entry.name}: its devices are allocated and nobody gets them",
+                    f"no container uses claim {entry.name}: its devices are allocated but unused",
                     help="name it in resources.claims of the container that needs it",
                     fix=_fix(pod, entry),
                 )
 
 
 def _has_invalid_claims(pod: PodView, container: ContainerView) -> bool:
-    """Whether a container names its claims in a form that the API server does not take, and is told of there."""
+    """Whether a container's claims have a type that the API server rejects, which another rule reports."""
     claims = at(pod.document.tree, (*container.path, "resources", "claims"))
     return claims is not None and (not isinstance(claims, list) or any(not isinstance(item, dict) for item in claims))
 
 
 def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:
-    """Whether the devices are of use to a container only; drivers of networks put theirs into the pod as a whole."""
+    """Whether only containers can use the devices; network drivers make theirs available to the whole pod."""
     view = bundle.claims_by_key.get((entry.kind, ObjectKey(pod.key.namespace, entry.refers_to)))
     if view is None:
         return has_exclusive_name(entry.name) or has_exclusive_name(entry.refers_to)
@@ -51,7 +55,7 @@ def _is_for_containers(bundle: Bundle, pod: PodView, entry: EntryView) -> bool:
 
 
 def _fix(pod: PodView, entry: EntryView) -> Fix | None:
-    """A pod's only container must be the one."""
+    """The fix that adds the claim to the container, if there is only one."""
     containers = [container for container in pod.containers if not container.init]
     if len(containers) != 1:
         return None
@@ -66,7 +70,7 @@ def _fix(pod: PodView, entry: EntryView) -> Fix | None:
         edit = InsertItem((*container.path, "resources", "claims"), len(claims), use)
     else:
         edit = SetValue((*container.path, "resources", "claims"), [use])
-    return Fix(f"give it to container {container.name}", ((pod.document, edit),), safe=False)
+    return Fix(f"add it to container {container.name}", ((pod.document, edit),), safe=False)
 
 
 RULE = Rule(
@@ -74,12 +78,12 @@ RULE = Rule(
     name="claim-unused",
     family="meaning",
     level="warning",
-    summary="no container uses a claim of the pod: its devices are allocated and nobody gets them",
+    summary="no container uses a claim of the pod: its devices are allocated but unused",
     why=(
-        "The claims of a pod are allocated and prepared whether containers use them or not, and are taken from others "
-        "as long as the pod lives. A container gets devices only by naming the claim in resources.claims; one that "
-        "does not, starts without them, and nothing says so. Devices that are no "
-        "accelerators are left alone: a network interface, for one, is put into the pod as a whole."
+        "The claims of a pod are allocated and prepared whether or not containers use them, and are not "
+        "available to others as long as the pod exists. A container gets devices only by naming the claim in "
+        "resources.claims; otherwise it starts without them, without an error. Devices that are not accelerators "
+        "are not reported: a network interface, for example, is available to the whole pod."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),

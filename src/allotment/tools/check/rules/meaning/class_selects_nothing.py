@@ -1,4 +1,4 @@
-"""M418: a class that none of the given devices belongs to."""
+"""M418: a class that selects none of the given devices."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from allotment.model.resource import DeviceClass
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.cluster_devices import cluster_devices
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.views import at
 
-#: Reasons that are no mistake in a name or expression; of those other rules tell.
+#: Reasons that are not mistakes in a name or expression, which other rules report.
 _REPORTED_REASONS = ("class-matches-nothing", "not-enough-capacity")
 
 
@@ -28,7 +28,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for document, manifest in bundle.manifests.items():
         value = manifest.value
         if not isinstance(value, DeviceClass) or requested & {value.metadata.name, value.spec.extended_resource_name}:
-            continue  # of one that is asked for, the proof tells (P501)
+            continue  # P501 covers requested classes
         selected = devices.selected_by_class(value)
         if selected or not selected.devices or any(node.error for node in selected.nodes):
             continue
@@ -48,12 +48,12 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _diagnosis(bundle: Bundle, device_class: DeviceClass) -> Diagnosis:
-    """What a claim for one device of the class is refused for."""
+    """The reason why a claim for one device of the class stays pending."""
     assert bundle.cluster is not None
     claim = user_of_class(device_class)
     state = (*bundle.cluster.of(Node), *(bundle.slices or ()))
     (answer,) = explain([*state, device_class, claim], bundle.features, tries=0).answers
-    assert answer.reasons is not None  # a class that selects nothing gives nothing
+    assert answer.reasons is not None  # a claim for a class without devices cannot be allocated
     return answer.reasons
 
 
@@ -69,9 +69,9 @@ RULE = Rule(
     level="warning",
     summary="a DeviceClass selects none of the devices of the given cluster",
     why=(
-        "A DeviceClass is taken whether or not any device satisfies it; who asks for it waits. With --cluster or "
-        "--fleet its selectors are run over the devices that are published. Of a class that a claim of the files asks "
-        "for, the proof tells instead (P501)."
+        "A DeviceClass is accepted whether or not any device matches; claims that request it wait. With "
+        "--cluster or --fleet its selectors are evaluated on the published devices. A class that a claim of the "
+        "files requests is covered by the simulation instead (P501)."
     ),
     bad=examples.device_class("large-gpu", _EXPRESSION.format("80Gi")),
     good=examples.device_class("large-gpu", _EXPRESSION.format("40Gi")),

@@ -1,4 +1,4 @@
-"""M416: a pod that asks the device plugin for GPUs and has claims for them as well."""
+"""M416: a pod requests GPUs from the device plugin and also has claims for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, references_of_pod
 from allotment.tools.check.claims.requested_devices import requested_types
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import PodView
 
 #: The resources of vendors' device plugins for GPUs.
@@ -18,7 +18,7 @@ _PLUGIN_RESOURCES = (
     ("amd", re.compile(r"amd\.com/gpu")),
     ("intel", re.compile(r"gpu\.intel\.com/.+|habana\.ai/gaudi")),
 )
-#: Devices that are claimed beside GPUs, and not instead of them.
+#: Drivers of devices that are claimed in addition to GPUs.
 _OTHER_DRIVERS = ("compute-domain.nvidia.com",)
 
 
@@ -34,16 +34,20 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     pod.document,
                     path,
-                    f"container {container} asks for {resource}, and the pod has {claimed[vendor].description} for GPUs of "
-                    "the same vendor: it gets both, or waits for ever where only one of them is served",
-                    help="leave the limit out, and name the claim in resources.claims",
+                    f"container {container} requests {resource}, and the pod has {claimed[vendor].description} for "
+                    "GPUs of the same vendor: it gets both, or stays pending if nodes offer only one of them",
+                    help="remove the limit, and name the claim in resources.claims",
                     at_key=True,
                 )
 
 
 def _vendors(bundle: Bundle, reference: ClaimReference) -> set[str]:
     types = [requested_types(bundle, request) for request in (reference.view.requests if reference.view else ())]
-    return {requested_.vocabulary.vendor for requested_ in types if requested_ is not None and requested_.vocabulary.driver not in _OTHER_DRIVERS}
+    return {
+        request_types.vocabulary.vendor
+        for request_types in types
+        if request_types is not None and request_types.vocabulary.driver not in _OTHER_DRIVERS
+    }
 
 
 def _extended_resources(pod: PodView) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
@@ -61,12 +65,12 @@ RULE = Rule(
     name="device-plugin-too",
     family="meaning",
     level="warning",
-    summary="a pod has claims for GPUs and asks the device plugin for GPUs of the same vendor",
+    summary="a pod has claims for GPUs and also requests GPUs of the same vendor from the device plugin",
     why=(
-        "A limit such as nvidia.com/gpu and a claim are two requests: the pod gets a GPU for each. Device plugin and "
-        "DRA driver hand out the same cards without knowing of each other, so vendors want one of them per node; then "
-        "no node can serve such a pod. It is what is left when a manifest is migrated by half. Where a class stands "
-        "for the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
+        "A limit such as nvidia.com/gpu and a claim are two separate requests: the pod gets a GPU for each. A "
+        "device plugin and a DRA driver allocate the same cards without coordination, so vendors require one of "
+        "them per node; then no node can run such a pod. This is typical of an incomplete migration. If a class "
+        "defines the resource (extendedResourceName, KEP-5004), the limit alone is a claim."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),

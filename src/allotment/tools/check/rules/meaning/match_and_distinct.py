@@ -1,4 +1,4 @@
-"""M414: a constraint that wants devices equal and different, of which Kubernetes reads one half."""
+"""M414: a constraint with both matchAttribute and distinctAttribute, of which Kubernetes only evaluates the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import InsertItem, Remove
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, items
 
 
@@ -26,11 +26,11 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                     (claim.document, Remove((*where, number, "distinctAttribute"))),
                     (claim.document, InsertItem(where, number + 1, second)),
                 )
-                fix = Fix("make two constraints of it", edits, safe=False)
+                fix = Fix("split it into two constraints", edits, safe=False)
             yield RuleMatch(
                 claim.document,
                 (*where, number, "distinctAttribute"),
-                "beside matchAttribute, distinctAttribute is ignored without a word",
+                "distinctAttribute is silently ignored because matchAttribute is set, too",
                 help="devices cannot be equal and different in one attribute" if match == distinct else "",
                 fix=fix,
                 at_key=True,
@@ -50,12 +50,16 @@ RULE = Rule(
     level="error",
     summary="a constraint has both matchAttribute and distinctAttribute: the second is ignored",
     why=(
-        "Exactly one of the two may be set, says the API. But the API server takes a constraint with both, and the "
-        "allocator then looks at matchAttribute alone: devices may be equal in what distinctAttribute names. Two "
-        "constraints do what is meant (KEP-5075)."
+        "According to the API, exactly one of the two may be set. But the API server accepts a constraint with "
+        "both, and the allocator then only evaluates matchAttribute: the devices may have equal values of "
+        "distinctAttribute. Use two constraints instead (KEP-5075)."
     ),
-    bad=examples.template("two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("  ")),
-    good=examples.template("two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("- ")),
+    bad=examples.template(
+        "two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("  ")
+    ),
+    good=examples.template(
+        "two-gpus", request="gpus", request_extra="count: 2", devices_extra=_CONSTRAINTS.format("- ")
+    ),
     find=_find,
     fixable="unsafe",
     see="https://kep.k8s.io/5075",

@@ -1,4 +1,4 @@
-"""M412: more devices of a kind than any machine has."""
+"""M412: more devices of one kind than any machine has."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import references_of_pod
-from allotment.tools.check.claims.requested_devices import class_selectors, required_comparisons, requested_types
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.claims.requested_devices import class_selectors, requested_types, required_comparisons
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import ClaimView, RequestView
 
-#: What one claim can be given at all (AllocationResultsMaxSize); more than that the allocator refuses to look for.
+#: The maximum number of devices in a claim (AllocationResultsMaxSize); the allocator rejects requests for more.
 _CLAIM_MAX = 32
-#: Machines that are larger than those whose profile we have: DGX-2 with 16 V100, eight MI250X with two GPUs each.
+#: GPUs in machines that are larger than the known ones: DGX-2 with 16 V100, eight MI250X with two GPUs each.
 _LARGER_MACHINES = {"nvidia": 16, "amd": 16}
 
 
 class _DeviceKind(NamedTuple):
-    """Devices of which a machine has a certain number at most, in words."""
+    """A kind of device, its name in messages, and the maximum number that a machine has."""
 
     vendor: str
     words: str
@@ -42,17 +42,17 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             reported.add(claim.document)
             last = requests[-1]
-            whose = f"request {last.name} asks" if len(requests) == 1 else "its requests ask"
+            whose = f"request {last.name}: " if len(requests) == 1 else ""
             yield RuleMatch(
                 claim.document,
                 (*last.body, "count") if last.count > 1 else last.path,
-                f"{whose} for {requested} {kind.words}: no known machine has more than {kind.most}, and all devices of a "
-                "claim come from one node",
-                help="ask for fewer, and run more pods",
+                f"{whose}{requested} {kind.words} requested; no known machine has more than {kind.most}, and all "
+                "devices of a claim come from one node",
+                help="request fewer devices and run more pods",
             )
     for pod in bundle.pods:
-        named = (t.view for t in references_of_pod(bundle, pod) if t.view is not None)
-        claims = [view for view in named if view.document not in reported]
+        views = (t.view for t in references_of_pod(bundle, pod) if t.view is not None)
+        claims = [view for view in views if view.document not in reported]
         sums: dict[_DeviceKind, int] = {}
         for view in claims if len(claims) > 1 else ():
             for kind, requests in _by_kind(bundle, view).items():
@@ -62,15 +62,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     pod.document,
                     (*pod.spec, "resourceClaims"),
-                    f"the claims ask for {requested} {kind.words}: no known machine has more than {kind.most}, and a pod "
-                    "runs on one node",
-                    help="ask for fewer, and run more pods",
+                    f"{requested} {kind.words} requested by the pod's claims; no known machine has more than "
+                    f"{kind.most}, and a pod runs on one node",
+                    help="request fewer devices and run more pods",
                     at_key=True,
                 )
 
 
 def _over_claim_limit(claim: ClaimView) -> RuleMatch | None:
-    """More devices than any claim can be given."""
+    """A claim with more devices than any claim can have."""
     exact = [r for r in claim.requests if r.mode == "ExactCount" and "/" not in r.name]
     requested = sum(request.count for request in exact)
     if requested <= _CLAIM_MAX:
@@ -79,17 +79,17 @@ def _over_claim_limit(claim: ClaimView) -> RuleMatch | None:
     return RuleMatch(
         claim.document,
         (*largest.body, "count") if largest.count > 1 else largest.path,
-        f"{requested} devices are asked for in one claim, which can be given {_CLAIM_MAX}",
+        f"{requested} devices requested in one claim; the maximum is {_CLAIM_MAX}",
         help="split the claim",
         level="error",
     )
 
 
 def _by_kind(bundle: Bundle, claim: ClaimView) -> dict[_DeviceKind, list[RequestView]]:
-    """The requests of a claim that must be given devices of their own, by what they ask for."""
+    """The requests of a claim for devices of their own, by kind of device."""
     requests_by_kind: dict[_DeviceKind, list[RequestView]] = {}
     for request in claim.requests:
-        # Alternatives are tried one after the other, and shares of one device may serve many requests.
+        # Only one alternative is used, and shares of one device may satisfy many requests.
         if request.mode == "ExactCount" and "/" not in request.name and not request.capacity:
             kind = _kind(bundle, request)
             if kind is not None:
@@ -108,7 +108,12 @@ def _kind(bundle: Bundle, request: RequestView) -> _DeviceKind | None:
     if types.types == {"mig"}:
         selectors = (*class_selectors(bundle, request.class_name), *request.selectors)
         comparisons = required_comparisons(bundle, selectors, "attributes", domain, "profile")
-        profiles = {literal.value for comparison in comparisons if comparison.operator == "==" for literal in comparison.literals}
+        profiles = {
+            literal.value
+            for comparison in comparisons
+            if comparison.operator == "=="
+            for literal in comparison.literals
+        }
         if len(profiles) == 1 and (instances := _max_instances(str(*profiles))):
             return _DeviceKind(vendor, f"MIG devices {str(*profiles)}", max_gpus * instances)
     return None
@@ -123,7 +128,7 @@ def _max_gpus(vendor: str) -> int:
 
 @cache
 def _max_instances(profile: str) -> int:
-    """How many MIG devices of a profile one GPU can have; 0 for a profile that no known GPU has."""
+    """The maximum number of MIG devices of a profile on one GPU; 0 if no known GPU has the profile."""
     layouts = (accelerator.mig for accelerator in accelerators().values() if accelerator.mig is not None)
     return max((p.max_instances for layout in layouts for p in layout.profiles if p.name == profile), default=0)
 
@@ -133,12 +138,12 @@ RULE = Rule(
     name="more-than-any-server",
     family="meaning",
     level="warning",
-    summary="a claim or pod asks for more devices of one kind than any known machine has",
+    summary="a claim or pod requests more devices of one kind than any known machine has",
     why=(
-        "The devices of a claim are those of one node, unless they are reached over a network, and a pod runs on one "
-        "node. GPUs are in the node: eight in most servers, sixteen in the largest. A request for more is valid, and "
-        "its pod waits for ever; more than 32 devices no claim can be given at all. Work that needs more "
-        "takes several pods, each with its own claim."
+        "The devices of a claim are on one node, unless they are reached over a network, and a pod runs on one "
+        "node. A node has eight GPUs in most servers, sixteen in the largest. A request for more is valid, but "
+        "its pod waits indefinitely; more than 32 devices cannot be allocated to any claim. Workloads that need "
+        "more use several pods, each with its own claim."
     ),
     bad=examples.template("training", request="gpus", request_extra="count: 32"),
     good=examples.template("training", request="gpus", request_extra="count: 8"),

@@ -1,4 +1,4 @@
-"""M404: a request by a name that the claim does not have."""
+"""M404: a reference to a request that the claim does not have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import RequestNames, names_in_claim, request_names, claim_references, references_of_pod
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.claims.references import (
+    RequestNames,
+    claim_references,
+    names_in_claim,
+    references_of_pod,
+    request_names,
+)
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.explain import lacking
 from allotment.tools.views import ClaimView, PodView, at, items
 
@@ -41,14 +47,16 @@ def _check_alternatives(bundle: Bundle, pod: PodView) -> Iterator[RuleMatch]:
             if slash:
                 path = (*use.path, "request")
                 message = f"a container can only name a whole request: {main}, not its alternative {alternative}"
-                references = (reference for reference in references_of_pod(bundle, pod) if reference.entry.name == use.name)
+                references = (
+                    reference for reference in references_of_pod(bundle, pod) if reference.entry.name == use.name
+                )
                 is_known = any(main in (request_names(reference) or ()) for reference in references)
                 fix = _rename(pod.document, path, main) if is_known else None
-                yield RuleMatch(pod.document, path, f"{message}; the API server refuses it", fix=fix)
+                yield RuleMatch(pod.document, path, f"{message}; the API server rejects it", fix=fix)
 
 
 def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
-    """Names in constraints and config, where an alternative may be named, too."""
+    """Names in constraints and config, which may also name alternatives."""
     names = names_in_claim(claim)
     if names is None:
         return
@@ -64,14 +72,14 @@ def _check_claim(claim: ClaimView) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     claim.document,
                     path,
-                    f"{noun} is for request {name}, which the claim does not have (it has {', '.join(names)}); "
-                    "the API server refuses it",
+                    f"{noun} names request {name}, which the claim does not have (it has {', '.join(names)}); "
+                    "the API server rejects it",
                     fix=_suggest(claim.document, path, name, dict.fromkeys(known, ())),
                 )
 
 
 def _suggest(document: Document, path: Path, name: str, known: RequestNames) -> Fix | None:
-    """The one request that can be meant: the only one that is near, or the only one."""
+    """The fix with the only similar request, or the only request."""
     similar = near(name, known)
     candidates = similar or tuple(known)
     return _rename(document, path, candidates[0]) if len(candidates) == 1 else None
@@ -88,9 +96,9 @@ RULE = Rule(
     level="error",
     summary="a container, constraint or configuration names a request that the claim does not have",
     why=(
-        "Constraints and configuration may only name requests of their own claim, or alternatives of one; the API "
-        "server refuses others. A container that names a request is checked by nobody: the pod is scheduled, its claim "
-        "is allocated, and the kubelet, which looks for that request's devices, finds none and starts the container "
+        "Constraints and configuration may only name requests of their own claim, or alternatives of one; the "
+        "API server rejects others. A request that a container names is not validated: the pod is scheduled and "
+        "its claim is allocated, but the kubelet finds no devices of that request and starts the container "
         "without any. There is neither an event nor an error (KEP-4381)."
     ),
     bad=examples.join_documents(

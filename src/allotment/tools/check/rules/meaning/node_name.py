@@ -1,4 +1,4 @@
-"""M410: a pod that goes past the scheduler, and so never gets its devices."""
+"""M410: a pod that bypasses the scheduler and so never gets its devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import ClaimReference, claim_references
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import PodView, mapping
 
 
@@ -20,14 +20,16 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         pod_references = [reference for reference in references if reference.pod is pod]
         if not pod.node_name or not pod_references or all(_is_allocated(reference) for reference in pod_references):
             continue
-        # A claim that another pod names may have been allocated for that one.
-        is_uncertain = all(_is_allocated(reference) or _is_used_elsewhere(reference, references) for reference in pod_references)
+        # A claim that another pod references may already be allocated for that pod.
+        is_uncertain = all(
+            _is_allocated(reference) or _is_used_elsewhere(reference, references) for reference in pod_references
+        )
         yield RuleMatch(
             pod.document,
             (*pod.spec, "nodeName"),
-            "nodeName goes past the scheduler, which alone allocates claims: the pod never starts"
-            + (" unless its claims are allocated before" if is_uncertain else ""),
-            help="let the scheduler choose that node: nodeSelector",
+            "nodeName bypasses the scheduler, which allocates claims: the pod never starts"
+            + (" unless its claims are already allocated" if is_uncertain else ""),
+            help="use nodeSelector to let the scheduler place the pod on that node",
             fix=_fix(pod),
             level="warning" if is_uncertain else None,
         )
@@ -52,7 +54,7 @@ def _fix(pod: PodView) -> Fix:
         edits = (SetValue((*selector, HOSTNAME), pod.node_name), Remove(path))
     elif "nodeSelector" in pod.tree:
         edits = (SetValue(selector, {HOSTNAME: pod.node_name}), Remove(path))
-    else:  # a comment on the name stays with it
+    else:  # RenameKey keeps a comment on the line
         edits = (RenameKey(path, HOSTNAME), Nest(pod.spec, (HOSTNAME,), "nodeSelector"))
     text = f"select node {pod.node_name} by its label {HOSTNAME} instead"
     return Fix(text, tuple((pod.document, edit) for edit in edits), safe=False)
@@ -63,12 +65,13 @@ RULE = Rule(
     name="node-name",
     family="meaning",
     level="error",
-    summary="a pod with claims has nodeName, which goes past the scheduler: its claims are never allocated",
+    summary="a pod with claims has nodeName, which bypasses the scheduler: its claims are never allocated",
     why=(
-        "A pod with nodeName is on its node at once, and no scheduler sees it. But it is the scheduler that allocates "
-        'claims. The kubelet then refuses to start the pod, again and again ("pod … is not allowed to use '
-        'ResourceClaim …"). Only a claim that was allocated before, for another pod, can be used so. A nodeSelector '
-        "for the label kubernetes.io/hostname picks the node and leaves the rest to the scheduler."
+        "A pod with nodeName is on its node immediately and bypasses the scheduler, which is the component that "
+        'allocates claims. The kubelet then refuses to start the pod, again and again ("pod … is not allowed to '
+        'use ResourceClaim …"). Only a claim that is already allocated for another pod can be used in this way. '
+        "A nodeSelector for the label kubernetes.io/hostname selects the node and leaves allocation to the "
+        "scheduler."
     ),
     bad=examples.join_documents(
         examples.template("single-gpu"),
@@ -77,7 +80,9 @@ RULE = Rule(
     good=examples.join_documents(
         examples.template("single-gpu"),
         examples.pod(
-            "server", "resourceClaimTemplateName: single-gpu", spec_extra="nodeSelector:\n  kubernetes.io/hostname: gpu-1"
+            "server",
+            "resourceClaimTemplateName: single-gpu",
+            spec_extra="nodeSelector:\n  kubernetes.io/hostname: gpu-1",
         ),
     ),
     find=_find,

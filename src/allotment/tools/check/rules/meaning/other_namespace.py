@@ -8,8 +8,13 @@ from allotment.model.editing.edits import SetValue
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, has_namespace, compute_domain_templates, claim_references
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.claims.references import (
+    ClaimReference,
+    claim_references,
+    compute_domain_templates,
+    has_namespace,
+)
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.rules.meaning.claim_not_given import other_namespaces
 
 
@@ -23,23 +28,27 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if not namespaces:
             continue
         view = bundle.claims_by_key.get((reference.entry.kind, ObjectKey(namespaces[0], reference.entry.refers_to)))
-        # What says no namespace goes where kubectl is told to put it.
+        # The namespace of objects that set none depends on kubectl's options.
         is_certain = has_namespace(reference.pod) and (view is None or has_namespace(view))
         yield RuleMatch(
             reference.pod.document,
             reference.entry.name_path,
-            f"{reference.description} is in namespace {namespaces[0]}, the pod in {reference.key.namespace}: a pod can only use those "
-            "of its own namespace",
-            help="" if is_certain else "an object without metadata.namespace goes where kubectl -n says, or to default",
+            f"{reference.description} is in namespace {namespaces[0]}, the pod in {reference.key.namespace}: a pod can "
+            "only reference objects in its own namespace",
+            help=""
+            if is_certain
+            else "an object without metadata.namespace is created in the namespace of kubectl -n, or in default",
             fix=_fix(bundle, reference, namespaces, references),
             level=None if is_certain else "warning",
         )
 
 
-def _fix(bundle: Bundle, reference: ClaimReference, namespaces: list[str], references: list[ClaimReference]) -> Fix | None:
-    """Bring both together: a pod that says no namespace goes to its claim, otherwise the claim goes to the pod.
+def _fix(
+    bundle: Bundle, reference: ClaimReference, namespaces: list[str], references: list[ClaimReference]
+) -> Fix | None:
+    """Move a pod without an explicit namespace to its claim, otherwise the claim to the pod.
 
-    It is left where it is if others use it there, or if pods of several namespaces want it.
+    There is no fix if others use the claim where it is, or if pods of several namespaces reference it.
     """
     if len(namespaces) > 1:
         return None
@@ -49,15 +58,17 @@ def _fix(bundle: Bundle, reference: ClaimReference, namespaces: list[str], refer
         return None
     if has_namespace(view) and not has_namespace(reference.pod):
         pod_references = [other for other in references if other.pod.document is reference.pod.document]
-        if any(other.exists for other in pod_references) or any(namespaces != other_namespaces(bundle, other) for other in pod_references):
+        if any(other.exists for other in pod_references) or any(
+            namespaces != other_namespaces(bundle, other) for other in pod_references
+        ):
             return None
-        text = f"put the {reference.pod.kind} into namespace {namespaces[0]}"
+        text = f"move the {reference.pod.kind} to namespace {namespaces[0]}"
         edit = SetValue(("metadata", "namespace"), namespaces[0], after="name")
         return Fix(text, ((reference.pod.document, edit),), safe=False)
     same_object = [other for other in references if other.entry.kind == kind and other.entry.refers_to == name]
     if any(other.key.namespace != namespace for other in same_object):
         return None
-    text = f"put the {kind} into namespace {namespace}"
+    text = f"move the {kind} to namespace {namespace}"
     edit = SetValue(("metadata", "namespace"), namespace, after="name")
     return Fix(text, ((view.document, edit),), safe=False)
 
@@ -67,11 +78,11 @@ RULE = Rule(
     name="other-namespace",
     family="meaning",
     level="error",
-    summary="the claim or template that a pod names is in another namespace",
+    summary="the claim or template that a pod references is in another namespace",
     why=(
-        "A pod names claims and templates without a namespace, and Kubernetes looks for them in the pod's own. From a "
-        "template elsewhere no claim is ever made, so the pod stays Pending, and kubectl describe shows neither a "
-        "condition nor an event of the scheduler."
+        "A pod references claims and templates without a namespace, and Kubernetes looks for them in the pod's "
+        "own namespace. No claim is created from a template in another namespace, so the pod stays Pending, and "
+        "kubectl describe shows neither a condition nor an event of the scheduler."
     ),
     bad=examples.join_documents(
         examples.template("mig-1g-5gb", namespace="demo-1", class_name="mig.nvidia.com", request="slice"),

@@ -1,4 +1,4 @@
-"""M407: all replicas on one device, where each was to have its own."""
+"""M407: all replicas share one device although each needs its own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
-from allotment.tools.check.claims.sharing import is_exclusive, allows_sharing
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.claims.references import ClaimReference, claim_references, qualified_name
+from allotment.tools.check.claims.sharing import allows_sharing, is_exclusive
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import ClaimView
 
 
@@ -18,24 +18,30 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if reference.entry.kind != "ResourceClaim" or claim is None:
             continue
         is_daemon_set = pod.kind == "DaemonSet"
-        if (pod.replicas < 2 and not is_daemon_set) or allows_sharing(bundle, claim) or _name_mentions_sharing(reference, claim):
+        if (
+            (pod.replicas < 2 and not is_daemon_set)
+            or allows_sharing(bundle, claim)
+            or _name_mentions_sharing(reference, claim)
+        ):
             continue
         if not any(is_exclusive(request) for request in claim.requests):
             continue
         if is_daemon_set:
             message = f"{qualified_name(pod)} has a pod on every node, but claim {claim.key.name} is allocated on one"
         else:
-            message = f"all {pod.replicas} pods of {qualified_name(pod)} get the same devices, those of claim {claim.key.name}"
+            message = (
+                f"all {pod.replicas} pods of {qualified_name(pod)} get the same devices from claim {claim.key.name}"
+            )
         yield RuleMatch(
             pod.document,
             reference.entry.name_path,
-            f"{message}: only a template gives each pod its own",
-            help="make it a ResourceClaimTemplate, or say in the claim's config how the device is shared",
+            f"{message}; a template gives each pod its own",
+            help="use a ResourceClaimTemplate, or configure sharing in the claim's config",
         )
 
 
 def _name_mentions_sharing(reference: ClaimReference, claim: ClaimView) -> bool:
-    """Whether a name tells that sharing is meant."""
+    """Whether a name indicates that sharing is intended."""
     return any("share" in name.lower() for name in (claim.key.name, reference.entry.name, reference.pod.key.name))
 
 
@@ -55,11 +61,12 @@ RULE = Rule(
     name="shared-by-replicas",
     family="meaning",
     level="warning",
-    summary="several replicas name one claim, which has no parameters for sharing: all get the same device",
+    summary="several replicas reference one claim without sharing parameters: all get the same device",
     why=(
-        "A ResourceClaim is allocated once. Every pod that names it gets the same devices, must run on their node, and "
-        "no driver keeps the programs apart unless the claim's parameters say how (time-slicing, MPS). A claim for "
-        "each pod is what a ResourceClaimTemplate makes. The rule is silent where a name speaks of sharing."
+        "A ResourceClaim is allocated once. Every pod that references it gets the same devices, must run on "
+        "their node, and no driver isolates the programs unless the claim's parameters configure it "
+        "(time-slicing, MPS). A ResourceClaimTemplate creates a claim for each pod. The rule does not report "
+        "names that mention sharing."
     ),
     bad=examples.join_documents(
         _EXAMPLE.format(kind="ResourceClaim", spec=_DEVICES),

@@ -1,4 +1,4 @@
-"""M408: parameters for sharing on a claim that nobody shares."""
+"""M408: sharing parameters on a claim with only one user."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
+from allotment.tools.check.claims.references import ClaimReference, claim_references, qualified_name
 from allotment.tools.check.claims.sharing import sharing_configs, sharing_strategy
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import ClaimView, ConfigView
 
 
@@ -25,24 +25,25 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             pods = sum(reference.pod.replicas if reference.pod.kind != "DaemonSet" else 2 for reference in users)
             what = sharing_strategy(config) or "sharing"
             if pods > 1:
-                reason = f"each pod gets a claim and a device of its own from template {claim.key.name}"
+                reason = f"each pod gets its own claim and device from template {claim.key.name}"
             else:
                 reason = f"only one container of {qualified_name(users[0].pod)} uses the device"
             yield RuleMatch(
                 claim.document,
                 (*config.path, "opaque", "parameters", "sharing"),
-                f"{what} shares nothing: {reason}",
-                help="pods share a device when they name one ResourceClaim",
+                f"{what} has no effect: {reason}",
+                help="pods share a device if they reference the same ResourceClaim",
                 level=None if pods > 1 else "note",
                 at_key=True,
             )
 
 
 def _count_containers(reference: ClaimReference, config: ConfigView) -> int:
-    """How many containers of a pod get devices that the configuration is for."""
+    """The number of a pod's containers that get devices to which the configuration applies."""
     return sum(
         any(
-            use.name == reference.entry.name and (not use.request or not config.requests or use.request in config.requests)
+            use.name == reference.entry.name
+            and (not use.request or not config.requests or use.request in config.requests)
             for use in container.uses
         )
         for container in reference.pod.containers
@@ -86,12 +87,12 @@ RULE = Rule(
     name="sharing-alone",
     family="meaning",
     level="warning",
-    summary="a template has parameters for sharing, but each claim made from it has one user",
+    summary="a template has sharing parameters, but each claim created from it has one user",
     why=(
-        "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. From a "
-        "template every pod gets a claim of its own, with a device of its own, so nothing is shared between pods, and "
-        "the cluster runs out of devices as if there were no sharing. Sharing between pods takes one ResourceClaim "
-        "that all of them name; a template shares only between the containers of a pod."
+        "Parameters such as time-slicing and MPS tell the driver how the users of one claim share its device. "
+        "From a template, every pod gets its own claim with its own device, so nothing is shared between pods, "
+        "and the cluster runs out of devices as if there were no sharing. To share a device between pods, let "
+        "all of them reference one ResourceClaim; a template only shares between the containers of a pod."
     ),
     bad=examples.join_documents(
         _SHARED.format(claim=_TEMPLATE), examples.deployment("server", "resourceClaimTemplateName: server-gpu", 3)

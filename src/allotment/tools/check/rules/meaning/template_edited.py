@@ -1,4 +1,4 @@
-"""M413: a template or claim that is edited while what it made, or was given, stays as it was."""
+"""M413: an existing template or claim is edited although its spec is immutable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import ClaimView
 
 _NOW = "2000-01-01T00:00:00Z"
@@ -30,28 +30,30 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             view.document,
             ("spec",) if "spec" in view.document.tree else (),
-            f"{noun} {view.key} exists with another spec, and specs cannot be changed: the API server refuses this",
-            help=_claim_help(stored) if isinstance(stored, ResourceClaim) else _template_help(_claims_created_from(bundle, view.key)),
+            f"{noun} {view.key} exists with another spec, and specs are immutable: the API server rejects the change",
+            help=_claim_help(stored)
+            if isinstance(stored, ResourceClaim)
+            else _template_help(_claims_created_from(bundle, view.key)),
             at_key=True,
         )
 
 
 def _claim_help(stored: ResourceClaim) -> str:
     users = len(stored.status.reserved_for)
-    wait = f"; it goes when the {users} pod{'s' if users > 1 else ''} that use it have ended" if users else ""
+    wait = f"; it is deleted after the {users} pod{'s' if users > 1 else ''} that use it have ended" if users else ""
     return f"delete the claim and create it again{wait}"
 
 
 def _template_help(claim_count: int) -> str:
-    advice = "delete the template and create it again, or give it another name"
+    advice = "delete the template and create it again, or use another name"
     if not claim_count:
         return advice
-    claims = "a claim made from it keeps" if claim_count == 1 else f"{claim_count} claims made from it keep"
+    claims = "a claim created from it keeps" if claim_count == 1 else f"{claim_count} claims created from it keep"
     return f"{advice}; {claims} the old spec until the pods are replaced (kubectl rollout restart)"
 
 
 def _differs(bundle: Bundle, view: ClaimView, stored: ResourceClaim | ResourceClaimTemplate) -> bool:
-    """Whether the API server would see another spec, defaults filled in."""
+    """Whether the spec differs after defaulting."""
     manifest = bundle.manifests.get(view.document)
     if manifest is None or not isinstance(manifest.value, ResourceClaim | ResourceClaimTemplate):
         return False
@@ -61,7 +63,7 @@ def _differs(bundle: Bundle, view: ClaimView, stored: ResourceClaim | ResourceCl
 
 
 def _claims_created_from(bundle: Bundle, key: ObjectKey) -> int:
-    """How many claims of the cluster were made from a template."""
+    """The number of the cluster's claims that were created from a template."""
     assert bundle.cluster is not None
     count = 0
     for pod in bundle.cluster.of(Pod):
@@ -85,11 +87,11 @@ RULE = Rule(
     name="template-edited",
     family="meaning",
     level="error",
-    summary="the cluster has the claim or template with another spec, which cannot be changed",
+    summary="the claim or template exists in the cluster with another spec, which is immutable",
     why=(
-        "The specs of ResourceClaims and ResourceClaimTemplates are immutable (KEP-4381): an object that exists must "
-        "be deleted and created again. Claims that were made from a template are copies. They keep the spec that it "
-        "had then, whatever becomes of it, until their pods are gone; so a new template needs a roll-out as well."
+        "The specs of ResourceClaims and ResourceClaimTemplates are immutable (KEP-4381): an existing object "
+        "must be deleted and created again. Claims created from a template are copies. They keep the spec that "
+        "they were created with until their pods are gone, so a new template also needs a rollout."
     ),
     bad=_training(4),
     good=_training(2),

@@ -1,4 +1,4 @@
-"""M415: a toleration that lets the pod in, and does not keep it there."""
+"""M415: a toleration that allows scheduling but does not prevent eviction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Edit, InsertItem, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, items
 
 
@@ -19,8 +19,10 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             for number, toleration in tolerations:
                 if toleration.get("effect"):
                     continue
-                # Another one for the same key and effect NoExecute keeps the pod.
-                if any(other.get("effect") == "NoExecute" and _is_same_taint(other, toleration) for _, other in tolerations):
+                # Another toleration for the same key with effect NoExecute prevents eviction.
+                if any(
+                    other.get("effect") == "NoExecute" and _is_same_taint(other, toleration) for _, other in tolerations
+                ):
                     continue
                 edits: tuple[Edit, ...] = (
                     SetValue((*where, number, "effect"), "NoSchedule"),
@@ -29,8 +31,8 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield RuleMatch(
                     claim.document,
                     (*where, number),
-                    "without effect it lets the pod onto a device tainted NoExecute, and does not keep it from being "
-                    "evicted from there",
+                    "without effect, the toleration allows scheduling onto a device tainted NoExecute but does not "
+                    "prevent eviction from it",
                     fix=Fix(
                         "write it once for each effect", tuple((claim.document, edit) for edit in edits), safe=True
                     ),
@@ -48,16 +50,18 @@ RULE = Rule(
     name="toleration-evicted",
     family="meaning",
     level="warning",
-    summary="a device toleration without effect does not keep the pod from being evicted",
+    summary="a device toleration without effect does not prevent eviction",
     why=(
-        "Without effect a toleration is for taints of every effect, and the scheduler reads it so (KEP-5055). The "
-        "controller that evicts pods from devices with NoExecute taints counts only tolerations that say NoExecute "
-        "themselves, up to Kubernetes 1.37 at least. So the pod is given the tainted device, is evicted, and comes "
-        "back to the same device. Two tolerations, one for each effect, mean the same to both."
+        "A toleration without effect matches taints of every effect, and the scheduler treats it so (KEP-5055). "
+        "The controller that evicts pods from devices with NoExecute taints only considers tolerations with "
+        "effect NoExecute, at least up to Kubernetes 1.37. So the pod gets the tainted device, is evicted, and "
+        "returns to the same device. Two tolerations, one for each effect, have the same meaning for both "
+        "components."
     ),
     bad=examples.template("any-health", request_extra=f"tolerations:\n{_TOLERATION}"),
     good=examples.template(
-        "any-health", request_extra=f"tolerations:\n{_TOLERATION}  effect: NoSchedule\n{_TOLERATION}  effect: NoExecute\n"
+        "any-health",
+        request_extra=f"tolerations:\n{_TOLERATION}  effect: NoSchedule\n{_TOLERATION}  effect: NoExecute\n",
     ),
     find=_find,
     fixable="safe",

@@ -1,4 +1,4 @@
-"""M417: more pods on one claim than may use it."""
+"""M417: more pods reference a claim than may use it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.claims.references import ClaimReference, qualified_name, claim_references
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.claims.references import ClaimReference, claim_references, qualified_name
+from allotment.tools.check.rule import Rule, RuleMatch
 
-#: How many consumers a claim can be reserved for (ResourceClaimReservedForMaxSize).
+#: The maximum number of consumers that a claim is reserved for (ResourceClaimReservedForMaxSize).
 _MAX_PODS = 256
 
 
@@ -22,14 +22,16 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for key, references in references_by_claim.items():
         pods = sum(reference.pod.replicas for reference in references)
         if pods > _MAX_PODS:
-            # Which of them come too late nobody can tell; the largest is where to look.
+            # Which pods stay pending is unknown; the finding points at the largest workload.
             largest = max(references, key=lambda reference: reference.pod.replicas)
-            workloads = "" if len(references) == 1 else f" of {qualified_name(largest.pod)} and {len(references) - 1} more"
+            workloads = (
+                "" if len(references) == 1 else f" of {qualified_name(largest.pod)} and {len(references) - 1} more"
+            )
             yield RuleMatch(
                 largest.pod.document,
                 largest.entry.name_path,
-                f"{pods} pods{workloads} name claim {key.name}, which at most {_MAX_PODS} can use at a time",
-                help="the others stay pending until some of them have ended; use several claims",
+                f"{pods} pods{workloads} reference claim {key.name}; at most {_MAX_PODS} can use it at the same time",
+                help="further pods stay pending until others have ended; use several claims",
             )
 
 
@@ -38,10 +40,10 @@ RULE = Rule(
     name="too-many-pods",
     family="meaning",
     level="error",
-    summary="more than 256 pods at once name one claim",
+    summary="more than 256 pods reference one claim at the same time",
     why=(
-        "Each pod that uses a claim is listed in its status.reservedFor, which holds 256 entries. Further pods stay "
-        'pending ("resourceclaim in use") until one of the others has ended.'
+        "Each pod that uses a claim is listed in its status.reservedFor, which holds at most 256 entries. "
+        'Further pods stay pending ("resourceclaim in use") until one of the others has ended.'
     ),
     bad=examples.join_documents(
         examples.claim("shared-gpu", class_name="gpu.example.com"),

@@ -1,4 +1,4 @@
-"""Tried with the devices that were given: does it get them?"""
+"""Rules that report the simulation: does the object get its devices in a simulation of the cluster?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P502: what could not be tried, since it, or what it names, has errors."""
+"""P502: an object was not simulated, because it or an object that it references has errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from allotment.model.meta import ObjectKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.references import compute_domain_templates
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.views import at, key_of, text
@@ -19,13 +19,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     controller_templates = compute_domain_templates(bundle)
     for skipped in report.outcome.skipped if report is not None else ():
         reason = skipped.reason
-        if not reason:  # a name that leads nowhere is told of by M405, unless a controller will make the object
-            key = ObjectKey(key_of(skipped.document, bundle.namespace).namespace, text(at(skipped.document.tree, skipped.path)))
+        if not reason:  # M405 reports a missing object, unless a controller creates it
+            key = ObjectKey(
+                key_of(skipped.document, bundle.namespace).namespace, text(at(skipped.document.tree, skipped.path))
+            )
             if key not in controller_templates:
                 continue
-            reason = f"the controller of the ComputeDomain makes template {key.name}"
+            reason = f"the controller of the ComputeDomain creates template {key.name}"
         subject = f"{skipped.document.kind} {skipped.document.name}".strip()
-        yield RuleMatch(skipped.document, skipped.path, f"{subject} was not tried on the devices of the cluster: {reason}")
+        yield RuleMatch(skipped.document, skipped.path, f"{subject} was not simulated: {reason}")
 
 
 _TEMPLATE = """\
@@ -46,11 +48,11 @@ RULE = Rule(
     name="not-tried",
     family="proof",
     level="note",
-    summary="a pod or claim was not tried, since it, or what it names, has errors or is not given",
+    summary="a pod or claim was not simulated: it, or an object it references, has errors or is missing",
     why=(
-        "What the API server would refuse cannot be tried on the devices of the cluster, nor can a pod whose claim, "
-        "template or class it would refuse. The errors are told where they are; this only says that nobody knows yet "
-        "whether the pod would fit."
+        "Objects that the API server would reject cannot be simulated, nor can pods whose claim, template or "
+        "class it would reject. The errors themselves are reported where they are; this note only says that it "
+        "is unknown whether the pod would fit."
     ),
     bad=examples.join_documents(
         _TEMPLATE.format(exactly=""), examples.pod("server", "resourceClaimTemplateName: single-gpu")

@@ -1,4 +1,4 @@
-"""P501: the engine tried it, and it does not get its devices."""
+"""P501: the object does not get its devices in the simulation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.simulation.result import simulation_report
 from allotment.tools.check.simulation.trial import PendingObject
 from allotment.tools.explain.subjects import ANY_POD
 
-#: What machines alone cannot tell: labels of their nodes, and device plugins.
+#: Reasons that a fleet cannot decide: it defines neither node labels nor device plugins.
 _NOT_IN_FLEET = ("node-not-eligible", "extended-resource-missing")
 
 
@@ -22,29 +22,29 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     if report is None or bundle.cluster is None:
         return
     reported: set[tuple[Document, str]] = set()
-    for pending_ in report.outcome.pending:
-        if report.is_explained(bundle, pending_):
+    for pending_object in report.outcome.pending:
+        if report.is_explained(bundle, pending_object):
             continue
-        reasons = pending_.answers[0].reasons
+        reasons = pending_object.answers[0].reasons
         assert reasons is not None
         headline = reasons.headline
         on_all_nodes = all(row.refused.code in _NOT_IN_FLEET for row in reasons.nodes)
         is_uncertain = bundle.cluster.fleet_only and headline.code in _NOT_IN_FLEET and on_all_nodes
-        # Each node is left out by a sentence of its own; that none is known to fit is said once.
-        if is_uncertain and (pending_.document, headline.code) in reported:
+        # Each node has its own sentence; that no node is known to fit is reported once.
+        if is_uncertain and (pending_object.document, headline.code) in reported:
             continue
-        reported.add((pending_.document, headline.code))
+        reported.add((pending_object.document, headline.code))
         yield RuleMatch(
-            pending_.document,
-            pending_.path,
-            f"{_subject(pending_)}: {headline.summary.rstrip('.')}",
-            help="; ".join(_help(pending_)),
+            pending_object.document,
+            pending_object.path,
+            f"{_subject(pending_object)}: {headline.summary.rstrip('.')}",
+            help="; ".join(_help(pending_object)),
             level="note" if is_uncertain else None,
         )
 
 
 def _subject(pending: PendingObject) -> str:
-    """Who does not fit, in words."""
+    """The pending pods or claims, as the subject of the message."""
     answer, number = pending.answers[0], len(pending.answers)
     if answer.kind != "Pod":
         return f"{answer.kind} {answer.name} stays pending"
@@ -60,11 +60,11 @@ def _subject(pending: PendingObject) -> str:
 
 
 def _help(pending: PendingObject) -> Iterator[str]:
-    """The smallest change, and by how much it was missed."""
+    """The smallest change that helps, and the nearest miss."""
     reasons = pending.answers[0].reasons
     assert reasons is not None
     headline = reasons.headline
-    # What another pod of the files holds is not waited for.
+    # Waiting for devices of other pods in the files is no solution.
     changes = [change.text for change in headline.changes if change.remedy != "wait"]
     changes = changes or [change.text for change in headline.otherwise]
     if changes:
@@ -98,12 +98,12 @@ RULE = Rule(
     name="pending",
     family="proof",
     level="error",
-    summary="a pod or claim does not get its devices in the given cluster",
+    summary="the pod or claim does not get its devices in the given cluster",
     why=(
-        "With --cluster or --fleet the files are not only read but tried: the pods of all workloads, one after the "
-        "other and in the order of the files, ask for their devices as they would ask the scheduler, whose allocator "
-        "is rebuilt here and agrees with it device for device. What one gets the next cannot have. Whatever stays "
-        "pending is told with the reason and the smallest change that was found to help."
+        "With --cluster or --fleet, allocation is simulated: the pods of all workloads request their devices one "
+        "after another, in the order of the files, from a reimplementation of the scheduler's allocator that "
+        "makes the same choices. A device that is allocated to one pod is not available to the next. Each pod "
+        "that stays pending is reported with the reason and the smallest change that was found to help."
     ),
     bad=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 8"), _JOB),
     good=examples.join_documents(examples.template("four-gpus", request="gpus", request_extra="count: 4"), _JOB),

@@ -1,4 +1,4 @@
-"""Is it an object that a cluster of this release takes?"""
+"""Rules for shape and version: does a cluster of this release accept the object?"""
 
 from __future__ import annotations
 

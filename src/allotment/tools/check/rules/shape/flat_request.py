@@ -1,4 +1,4 @@
-"""S102: the fields of a request beside its name, as v1beta1 had them."""
+"""S102: request fields are next to the request's name, as in v1beta1."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.sentences import listed
 from allotment.tools.views import at, mapping
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Requests of v1 with flat fields, each once."""
+    """The v1 requests with flat fields, each once."""
     requests: dict[tuple[Document, Path], list[str]] = {}
     for error in decoding_errors_for(bundle, "flat-request"):
         path = error.misfit.path
@@ -24,13 +24,13 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for (document, path), names in requests.items():
         request = mapping(at(document.tree, path))
         fix, help_text = _fix_and_help(document, path, request, names)
-        message = f"{listed(names)} must stand under exactly, not beside the request's name"
+        message = f"{listed(names)} must be under exactly, not next to the request's name"
         yield RuleMatch(document, (*path, names[0]), message, help=help_text, fix=fix, at_key=True)
 
 
 def _fix_and_help(document: Document, path: Path, request: dict[str, Any], names: list[str]) -> tuple[Fix | None, str]:
     if request.get("firstAvailable") is not None:
-        return None, "a request is either exactly one or a list firstAvailable: move these fields into an alternative"
+        return None, "a request has either exactly or firstAvailable: move these fields into an alternative"
     if not request.get("exactly"):
         edits: list[Edit] = [Remove((*path, "exactly"))] if "exactly" in request else []
         edits.append(Nest(path, tuple(names), "exactly"))
@@ -38,10 +38,10 @@ def _fix_and_help(document: Document, path: Path, request: dict[str, Any], names
     exactly = mapping(request["exactly"])
     conflicting = [name for name in names if name in exactly and exactly[name] != request[name]]
     if conflicting or not exactly:
-        return None, f"{listed(conflicting)} is there twice, with different values: keep the right one under exactly"
+        return None, f"{listed(conflicting)} is set twice with different values: keep the right one under exactly"
     edits = [Remove((*path, name)) for name in names]
     edits += [SetValue((*path, "exactly", name), request[name]) for name in names if name not in exactly]
-    return _make_fix(document, "move what stands beside exactly into it", edits), ""
+    return _make_fix(document, "move the fields next to exactly into it", edits), ""
 
 
 def _make_fix(document: Document, text: str, edits: list[Edit]) -> Fix:
@@ -80,11 +80,12 @@ RULE = Rule(
     name="flat-request",
     family="shape",
     level="error",
-    summary="a request's fields stand beside its name instead of under exactly",
+    summary="request fields are next to the request's name instead of under exactly",
     why=(
-        "Since v1beta2 a request says what it wants either under exactly or in a list firstAvailable (KEP-4816). In v1"
-        " the API server refuses deviceClassName, selectors or count beside the name: strictly as unknown fields;"
-        " with fieldValidation=Ignore it drops them and then finds neither exactly nor firstAvailable."
+        "Since v1beta2 a request specifies its devices either under exactly or in a list firstAvailable "
+        "(KEP-4816). In v1 the API server rejects deviceClassName, selectors or count next to the name: as "
+        "unknown fields with strict validation; with fieldValidation=Ignore it drops them and then finds neither "
+        "exactly nor firstAvailable."
     ),
     bad=_BAD,
     good=_GOOD,

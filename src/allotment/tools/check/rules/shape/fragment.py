@@ -1,4 +1,4 @@
-"""S114: documents that are no object."""
+"""S114: documents that are not Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from allotment.model.fields import versions_of
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import mapping
 from allotment.vocabulary import drivers, vocabulary
 
 _POD: Final = frozenset({"containers", "resourceClaims", "initContainers", "nodeSelector", "nodeName"})
-#: Keys that give a document away, and what it is a piece of.
+#: Keys that identify a fragment, and what it is a part of.
 _FRAGMENTS: Final = (
     (_POD, "part of a pod's spec"),
     (frozenset({"selectors", "deviceClassName"}), "part of a request or of a DeviceClass"),
@@ -22,25 +22,25 @@ _FRAGMENTS: Final = (
     (frozenset({"attributes", "capacity"}), "a device of a ResourceSlice"),
     (frozenset({"mig-configs"}), "the configuration of nvidia-mig-parted"),
 )
-#: Top-level keys of the values of NVIDIA's gpu-operator chart; one alone says little.
+#: Top-level Helm values of NVIDIA's gpu-operator; a single one is not conclusive.
 _OPERATOR_VALUES: Final = frozenset(
     {"devicePlugin", "mig", "toolkit", "driver", "dcgmExporter", "gfd", "migManager", "operator", "validator"}
 )
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Mappings that lack a kind, and those that lack a version and are of no known kind."""
+    """Documents without a kind, and those without a version whose kind is unknown."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
         if kind and (version or versions_of(kind)):
             continue
         first = next(iter(document.tree), None)
-        missing = "apiVersion and kind" if not kind and not version else "apiVersion" if kind else "kind"
+        missing = "apiVersion and no kind" if not kind and not version else "apiVersion" if kind else "kind"
         yield RuleMatch(
             document,
             () if first is None else (first,),
-            f"no Kubernetes object, for want of {missing}; this looks like {_description(document)}",
-            help="only what stands here is checked, not what it is part of",
+            f"not a Kubernetes object: it has no {missing}; it looks like {_description(document)}",
+            help="only the fields of this fragment are checked",
             at_key=first is not None,
         )
 
@@ -57,14 +57,14 @@ def _description(document: Document) -> str:
     for driver in drivers():
         vocab = vocabulary(driver)
         if vocab is not None and keys & _distinctive_keys(vocab.helm):
-            return f"the values of a Helm chart, that of driver {driver}"
+            return f"Helm values of the chart of driver {driver}"
     if len(_OPERATOR_VALUES & keys) > 1:
-        return "the values of a Helm chart, that of NVIDIA's gpu-operator"
-    return "the values of a Helm chart, or some other configuration"
+        return "Helm values of NVIDIA's gpu-operator"
+    return "Helm values or other configuration"
 
 
 def _distinctive_keys(helm: dict[str, str]) -> set[str]:
-    """The keys by which a chart's values are known: those that few other charts have."""
+    """The top-level keys of a chart that few other charts have."""
     return {key for key in helm if "." not in key and key[:1].islower() and any(letter.isupper() for letter in key[1:])}
 
 
@@ -102,11 +102,12 @@ RULE = Rule(
     name="fragment",
     family="shape",
     level="note",
-    summary="a document that is no Kubernetes object",
+    summary="the document is not a Kubernetes object",
     why=(
-        "Every object starts with apiVersion and kind; kubectl refuses a document without. Articles print pieces of"
-        " objects, and folders hold Helm values and other configuration beside them. What can be told from a piece is"
-        " checked: selectors, resources, attributes, a chart's keys. What it lacks is not."
+        "Every object starts with apiVersion and kind; kubectl rejects a document without them. Articles print "
+        "fragments of objects, and folders contain Helm values and other configuration next to manifests. The "
+        "fields of a fragment are checked: selectors, resources, attributes, Helm values. Missing fields are not "
+        "reported."
     ),
     bad=_BAD,
     good=_GOOD,

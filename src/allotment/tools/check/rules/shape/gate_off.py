@@ -1,4 +1,4 @@
-"""S110: what needs a feature gate of Kubernetes that is off."""
+"""S110: an object needs a Kubernetes feature gate that is disabled."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.gates import RequiredGate, disabled_gates, gate_exists, stage_text
 from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
-from allotment.tools.check.rule import RuleMatch, Level, Rule
+from allotment.tools.check.rule import Level, Rule, RuleMatch
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """The gates that documents need, each at the first place that needs it."""
+    """The disabled gates that documents need, each at the first field that needs it."""
     for document in bundle.documents:
         required = list(disabled_gates(bundle, document))
         is_rejected = bool(required) and _is_refused(bundle, document)
@@ -22,7 +22,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _is_refused(bundle: Bundle, document: Document) -> bool:
-    """Whether the API server refuses the object only because of gates."""
+    """Whether the API server rejects the object only because of disabled gates."""
     manifest = bundle.manifests.get(document)
     if manifest is None:
         return False
@@ -40,17 +40,17 @@ def _report(bundle: Bundle, document: Document, required: RequiredGate, level: L
     message = f"{subject} needs feature gate {gate}, {stage_text(gate, features)}"
     if not gate_exists(gate, features):
         result = "the API server does not know the kind" if is_kind else "the API server does not know the field"
-        return RuleMatch(document, path, message, help=f"{result}, and refuses it", level="error", at_key=not is_kind)
+        return RuleMatch(document, path, message, help=f"{result}, and rejects it", level="error", at_key=not is_kind)
     help_text = f"{required.effect.result}; {_how_to_enable(document, gate, is_kind)}"
     return RuleMatch(document, path, message, help=help_text, level=level, at_key=not is_kind)
 
 
 def _how_to_enable(document: Document, gate: str, is_kind: bool) -> str:
-    """How to have it on."""
+    """How to enable the gate."""
     gates = f"{gate}=true"
     if document.kind == "PodGroup":
         gates = f"GenericWorkload=true,{gates}"
-    advice = f"switch it on with --feature-gates={gates} on all components"
+    advice = f"enable it with --feature-gates={gates} on all components"
     if is_kind or document.kind == "PodGroup":
         advice += f", and its API with --runtime-config={document.api_version}=true"
     return advice
@@ -61,12 +61,12 @@ RULE = Rule(
     name="gate-off",
     family="shape",
     level="warning",
-    summary="the object needs a feature gate that is off in the cluster's release",
+    summary="the object needs a feature gate that is disabled in the cluster's release",
     why=(
-        "Fields of a feature whose gate is off are dropped on creation without an error or a warning; only objects that"
-        " have them already keep them. What is left is stored and means something else, or is refused for what is"
-        " missing now. Each DRA feature has its gate and its own way from alpha (off) over beta to stable; a release"
-        " that does not know the field yet refuses it as unknown."
+        "The API server drops fields of a disabled feature on creation without an error or a warning; only "
+        "existing objects keep them. The remaining object is stored and means something else, or is rejected "
+        "because required content is missing. Each DRA feature has its own gate and its own path from alpha "
+        "(off) over beta to stable; a release that does not know the field yet rejects it as unknown."
     ),
     bad=examples.device_class("gpu.example.com", 'device.driver == "gpu.example.com"')
     + "  extendedResourceName: example.com/gpu\n",

@@ -1,4 +1,4 @@
-"""S113: two objects of one kind and name."""
+"""S113: two objects have the same kind and name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Level, Rule
+from allotment.tools.check.rule import Level, Rule, RuleMatch
 from allotment.tools.views import is_dra, key_of
 
-#: Kinds whose spec cannot be changed once they exist, or next to nothing of it.
+#: Kinds whose spec is immutable, or almost.
 _IMMUTABLE: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "Pod", "Job"})
 _CLUSTER_SCOPED: Final = frozenset(
     {"DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourcePoolStatusRequest", "Namespace", "Node"}
@@ -20,7 +20,9 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Every object that was given before. Files of different folders are never applied as one, and may be alike."""
+    """Objects that are defined more than once. Files of different folders are not applied together and may define the
+    same.
+    """
     first: dict[tuple[str, ...], Document] = {}
     for document in bundle.documents:
         if not document.kind or not document.name or not document.api_version:
@@ -37,30 +39,30 @@ def _report(bundle: Bundle, first: Document, document: Document, namespace: str)
     same_file = first.file == document.file
     is_equal = _content(bundle, first) == _content(bundle, document)
     if is_equal and not same_file:
-        return  # each file is whole by itself
+        return  # each file is complete
     position = first.position(("metadata", "name"))
-    where = f"line {position.line}" if same_file else f"{posixpath.basename(position.file)}:{position.line}"
+    where = f"on line {position.line}" if same_file else f"in {posixpath.basename(position.file)}:{position.line}"
     name = f"{namespace}/{document.name}" if namespace else document.name
-    # Examples and variants that lie side by side are mostly applied one at a time.
+    # Examples and variants in one folder are usually applied one at a time.
     level: Level = "warning" if same_file and not is_equal else "note"
-    help_text = "" if same_file else "unless only one of the files is applied, give one of them another name"
+    help_text = "" if same_file else "rename one of them, unless only one of the files is applied"
     if is_equal:
-        consequence = "and says the same"
+        consequence = "with the same content"
     elif document.kind in _IMMUTABLE:
-        level, consequence = "error" if same_file else level, "with another spec, which cannot be changed"
+        level, consequence = "error" if same_file else level, "with a different spec, which is immutable"
     else:
-        consequence = "and says something else; the later one replaces it"
+        consequence = "with different content; the later one replaces it"
     yield RuleMatch(
         document,
         ("metadata", "name"),
-        f"{document.kind} {name} is in {where} already, {consequence}",
+        f"{document.kind} {name} is already defined {where}, {consequence}",
         help=help_text,
         level=level,
     )
 
 
 def _content(bundle: Bundle, document: Document) -> Any:
-    """What an object says, its metadata apart: in the v1 shape if it is one of DRA's that can be read."""
+    """The content of an object without its metadata, in the v1 shape if it is a decodable DRA object."""
     manifest = bundle.manifests.get(document)
     if manifest is not None and is_dra(document):
         return getattr(manifest.value, "spec", None)
@@ -72,12 +74,12 @@ RULE = Rule(
     name="given-twice",
     family="shape",
     level="error",
-    summary="two objects of one kind have the same name",
+    summary="two objects have the same kind and name",
     why=(
-        "Objects of a kind are told apart by namespace and name: the second one is an update of the first. The spec of"
-        " a ResourceClaim and of a ResourceClaimTemplate cannot be changed (KEP-4381), nor most of a pod's, so that the"
-        " second apply fails with 'field is immutable'; of other kinds the first is lost. In different files of a"
-        " folder it may be meant, if one or the other is applied."
+        "An object is identified by kind, namespace and name: the second one updates the first. The spec of a "
+        "ResourceClaim or ResourceClaimTemplate is immutable (KEP-4381), and so is most of a pod's, so the "
+        "second apply fails with 'field is immutable'; for other kinds the first object is overwritten. In "
+        "different files of a folder this may be intended, if only one of them is applied."
     ),
     bad=examples.join_documents(
         examples.claim("gpu", class_name="gpu.example.com"),

@@ -1,4 +1,4 @@
-"""S107: kinds that no such cluster has: misspelt, in the wrong group, or of classic DRA."""
+"""S107: kinds that the cluster does not have: misspelled, in the wrong group, or of classic DRA."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.api_versions import VERSIONS
 from allotment.tools.check.objects.classic_dra import CLASS_NAME, replacement_for
 from allotment.tools.check.objects.field_shapes import version_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, is_dra
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Objects of kinds that do not exist. Custom kinds are the business of those who define them."""
+    """Objects of kinds that do not exist. Custom kinds are assumed to exist."""
     for document in bundle.documents:
         kind, version = document.kind, document.api_version
         if kind and not version:
@@ -27,7 +27,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         elif replacement := replacement_for(document):
             match = _report_classic_dra(document, replacement)
         elif is_dra(document) and kind in VERSIONS:
-            match = None  # which of its versions there are is another rule's question
+            match = None  # S101 checks its version
         else:
             match = _report_unknown_kind(bundle, document)
         if match is not None:
@@ -37,16 +37,16 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report_classic_dra(document: Document, replacement: str) -> RuleMatch:
     kind, version = document.kind, document.api_version
     path: Path = ("spec",) if kind == "ResourceClaim" else ("spec", "spec")
-    # In a version that classic DRA never had, the field gives it away.
+    # In versions that classic DRA never had, only the field identifies it.
     if shape_of(version, kind) is not None and at(document.tree, (*path, CLASS_NAME)) is not None:
-        message = f"{CLASS_NAME} is classic DRA, which Kubernetes 1.32 no longer has"
+        message = f"{CLASS_NAME} is classic DRA, which Kubernetes 1.32 removed"
         return RuleMatch(document, (*path, CLASS_NAME), message, help=replacement, at_key=True)
-    message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has"
+    message = f"{kind} of {version} is classic DRA, which Kubernetes 1.32 removed"
     return RuleMatch(document, ("kind",), message, help=replacement)
 
 
 def _report_missing_version(document: Document) -> RuleMatch | None:
-    """An object without apiVersion: the API server could do without, kubectl cannot."""
+    """An object without apiVersion: API clients can work without it, kubectl cannot."""
     kind = document.kind
     versions = [version for version in versions_of(kind) if shape_of(version, kind) is not None]
     if not versions:
@@ -56,14 +56,16 @@ def _report_missing_version(document: Document) -> RuleMatch | None:
     return RuleMatch(
         document,
         ("kind",),
-        f"{kind} without apiVersion: kubectl cannot tell where to send it, and refuses the file",
-        fix=Fix(f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in versions}) == 1),
-        level="warning",  # a program that posts it to the right address gets it accepted
+        f"{kind} has no apiVersion: kubectl rejects the file",
+        fix=Fix(
+            f"write apiVersion: {best}", ((document, edit),), safe=len({v.rpartition("/")[0] for v in versions}) == 1
+        ),
+        level="warning",  # the API server accepts it from clients that use the right URL
     )
 
 
 def _preferred(versions: list[str]) -> str:
-    """The one that is stable, if one is."""
+    """A stable version if there is one, else the first."""
     stable = [version for version in versions if _is_stable_version(version)]
     return (stable or versions)[0]
 
@@ -82,9 +84,11 @@ def _report_unknown_kind(bundle: Bundle, document: Document) -> RuleMatch | None
         return None
     field, suggestion = problem.path or "kind", problem.suggestion
     if field == "apiVersion" and suggestion:
-        suggestion = _preferred([version for version in versions_of(document.kind) if not _was_removed(version, document)])
+        suggestion = _preferred(
+            [version for version in versions_of(document.kind) if not _was_removed(version, document)]
+        )
     fix = Fix(f"write {suggestion}", ((document, SetValue((field,), suggestion)),), safe=False) if suggestion else None
-    message = f"there is no kind {document.kind} in {document.api_version}"
+    message = f"{document.api_version} has no kind {document.kind}"
     return RuleMatch(document, (field,), message, fix=fix)
 
 
@@ -97,13 +101,13 @@ RULE = Rule(
     name="no-such-kind",
     family="shape",
     level="error",
-    summary="a kind that Kubernetes does not have, or no longer",
+    summary="a kind that Kubernetes does not have, or no longer has",
     why=(
-        "kubectl asks the cluster for the kind and finds no match: the kind is misspelt, belongs to another group or"
-        " version, or is one of classic DRA (KEP-3063). Classic DRA let drivers allocate, with ResourceClass,"
-        " PodSchedulingContext and parameters of vendors' own kinds; it was withdrawn for structured parameters"
-        " (KEP-4381), and its kinds are gone since 1.32. Kinds of groups that Kubernetes does not know are taken for"
-        " custom resources."
+        "kubectl asks the cluster for the kind and finds no match: the kind is misspelled, belongs to another "
+        "group or version, or is part of classic DRA (KEP-3063). In classic DRA drivers allocated devices, with "
+        "ResourceClass, PodSchedulingContext and vendor-specific parameter kinds; it was withdrawn in favor of "
+        "structured parameters (KEP-4381), and its kinds were removed in 1.32. Kinds of groups that Kubernetes "
+        "does not define are assumed to be custom resources."
     ),
     bad=examples.claim("inference").replace("resource.k8s.io/v1", "v1"),
     good=examples.claim("inference"),

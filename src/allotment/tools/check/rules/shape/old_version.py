@@ -1,4 +1,4 @@
-"""S101: an API version that the cluster does not serve, or only when told to."""
+"""S101: an API version that the cluster does not serve, or does not serve by default."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.api_versions import FLAT_VERSIONS, HUB, VERSIONS, newest_version
 from allotment.tools.check.objects.classic_dra import is_classic
 from allotment.tools.check.objects.field_shapes import version_of
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.views import at, is_dra, items, mapping
 
 FLAT_FIELDS: Final = (
     "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
 )  # fmt: skip
-#: What v1alpha3 once had for classic controllers; nothing reads it any more.
+#: Fields that v1alpha3 had for controllers of classic DRA; no component reads them.
 _REMOVED_FIELDS: Final[dict[str, tuple[Path, ...]]] = {
     "ResourceClaim": (("spec", "controller"),),
     "ResourceClaimTemplate": (("spec", "spec", "controller"),),
@@ -28,7 +28,7 @@ _REMOVED_FIELDS: Final[dict[str, tuple[Path, ...]]] = {
 
 
 def reshape_to_v1(document: Document, version: str) -> Iterator[Edit]:
-    """The edits for a document of ``version``; none where its shape is v1's."""
+    """The edits that convert a document of ``version`` to the v1 shape; none if it has that shape already."""
     tree, kind = document.tree, document.kind
     if version == "v1alpha3":
         for path in _REMOVED_FIELDS.get(kind, ()):
@@ -47,7 +47,7 @@ def _request(path: Path, request: dict[str, Any]) -> Iterator[Edit]:
     flat = tuple(name for name in FLAT_FIELDS if name in request)
     if not flat or "exactly" in request:
         return
-    # Empty strings and zero are unset in v1beta1; empty lists, objects and false are not.
+    # In v1beta1, empty strings and zero are unset; empty lists, objects and false are not.
     if any(request[name] not in ("", 0, None) or request[name] is False for name in flat):
         yield Nest(path, flat, "exactly")
     else:
@@ -71,7 +71,7 @@ def _slice(spec: dict[str, Any], version: str) -> Iterator[Edit]:
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Objects in a version other than the one that the release serves."""
+    """Objects whose version is not the newest one that the release serves."""
     kube = bundle.features.kube
     for document in bundle.documents:
         kind, version = document.kind, version_of(document)
@@ -86,14 +86,14 @@ def _level_and_message(kind: str, version: str, newest: str, kube: str) -> tuple
     lifetime = VERSIONS[kind].get(version)
     api_version = f"{GROUP}/{version}"
     if lifetime is None:
-        return "error", f"there is no {kind} in {api_version}"
+        return "error", f"{api_version} has no kind {kind}"
     if lifetime.is_removed_in(kube):
-        return "error", f"Kubernetes {kube} has no {kind} in {api_version}: removed in {lifetime.removed}"
+        return "error", f"Kubernetes {kube} has no {kind} in {api_version}: it was removed in {lifetime.removed}"
     if not lifetime.exists_in(kube):
-        return "error", f"Kubernetes {kube} has no {kind} in {api_version} yet: it comes with {lifetime.since}"
-    end = f", and gone in {lifetime.removed}" if lifetime.removed else ""
+        return "error", f"Kubernetes {kube} has no {kind} in {api_version} yet: it was added in {lifetime.since}"
+    end = f" and is removed in {lifetime.removed}" if lifetime.removed else ""
     if newest != HUB:
-        return "note", f"{api_version} is the older one of two versions of {kind}{end}"
+        return "note", f"{api_version} is an older version of {kind}{end}"
     return "warning", f"{api_version} is not served by default{end}"
 
 
@@ -144,10 +144,11 @@ RULE = Rule(
     level="warning",
     summary="the API version is not the one that the cluster serves",
     why=(
-        "Kubernetes serves resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless --runtime-config"
-        " switches them on, and they end: v1alpha3 lost claims, templates, classes and slices in 1.34, v1beta1 goes in"
-        " 1.38 and v1beta2 in 1.39. kubectl then says 'no matches for kind'. v1beta1 and v1alpha3 also wrote requests"
-        " and devices in another shape: without exactly, and with a device's fields under basic (KEP-4381)."
+        "Kubernetes serves resource.k8s.io/v1 since 1.34. Alpha and beta versions are off unless "
+        "--runtime-config enables them, and they are removed over time: v1alpha3 lost claims, templates, classes "
+        "and slices in 1.34, v1beta1 is removed in 1.38 and v1beta2 in 1.39. kubectl then reports 'no matches "
+        "for kind'. v1beta1 and v1alpha3 also have another shape of requests and devices: without exactly, and "
+        "with a device's fields under basic (KEP-4381)."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -1,4 +1,4 @@
-"""S103: ``source`` around the name of a pod's claim, as Kubernetes had it until 1.30."""
+"""S103: ``source`` around the name of a pod's claim, as in Kubernetes up to 1.30."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from allotment.model.editing.edits import Lift
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """The entries of pods and of workloads' templates that have a source."""
+    """The entries with a source, in pods and in templates of workloads."""
     for error in decoding_errors_for(bundle, "pod-claim-source"):
         document, path = error.document, error.misfit.path
         entry, source = at(document.tree, path[:-1]), at(document.tree, path)
         fix = None
         if isinstance(source, dict) and source and not source.keys() & (entry.keys() - {"source"}):
-            fix = Fix("write its fields beside the name, without source", ((document, Lift(path)),), safe=True)
+            fix = Fix("move its fields next to name and remove source", ((document, Lift(path)),), safe=True)
         yield RuleMatch(
             document,
             path,
-            "a pod's claim has no source: the name of the claim or template stands beside its own name",
-            help="" if fix else "write resourceClaimName or resourceClaimTemplateName beside the name",
+            "an entry of resourceClaims has no source: the name of the claim or template is next to name",
+            help="" if fix else "write resourceClaimName or resourceClaimTemplateName next to name",
             fix=fix,
             at_key=True,
         )
@@ -71,9 +71,10 @@ RULE = Rule(
     level="error",
     summary="a pod names its claim under source, which Kubernetes 1.31 removed",
     why=(
-        "Until Kubernetes 1.30, an entry of spec.resourceClaims held source with resourceClaimName or"
-        " resourceClaimTemplateName. 1.31 took source away (KEP-4381). The API server refuses the field strictly;"
-        " otherwise it drops it, and refuses the pod because the entry names neither claim nor template."
+        "Until Kubernetes 1.30, an entry of spec.resourceClaims held source with resourceClaimName or "
+        "resourceClaimTemplateName. Kubernetes 1.31 removed source (KEP-4381). With strict validation the API "
+        "server rejects the field; otherwise it drops it and rejects the pod because the entry names neither a "
+        "claim nor a template."
     ),
     bad=_BAD,
     good=_GOOD,

@@ -1,4 +1,4 @@
-"""S109: what the API server refuses an object for, where no other rule says more."""
+"""S109: validation errors of the API server that no other rule explains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from allotment.tools.check.objects.field_shapes import written_path
 from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.objects.placeholders import is_placeholder
 from allotment.tools.check.objects.validation_errors import errors_with_all_gates, errors_with_gates
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, mapping
 
 _QUOTED: Final = re.compile(r'"([^"]*)"')
@@ -26,19 +26,21 @@ _CLAIMS: Final = "must be one of the names in pod.spec.resourceClaims: "
 
 
 def suggest_fix(document: Document, path: Path, error: FieldError) -> Fix | None:
-    """The value that was meant; None where nothing tells."""
+    """The fix with the value that was probably intended; None without a suggestion."""
     value = at(document.tree, path)
     if not isinstance(value, str):
-        # An entry of a list is named by its name.
+        # An item of a list is identified by its name.
         path, value = (*path, "name"), at(document.tree, (*path, "name"))
     if not isinstance(value, str):
         return None
-    suggestion, safe = _complete_version(value, error) or _supported_value(value, error) or _pod_claim(value, error) or ("", False)
+    suggestion, safe = (
+        _complete_version(value, error) or _supported_value(value, error) or _pod_claim(value, error) or ("", False)
+    )
     return Fix(f"write {suggestion}", ((document, SetValue(path, suggestion)),), safe) if suggestion else None
 
 
 def _complete_version(value: str, error: FieldError) -> tuple[str, bool] | None:
-    """A version that lacks a number or two can only be meant to have zeros there."""
+    """A version with fewer than three numbers is completed with zeros."""
     if "semver.org" not in error.detail:
         return None
     try:
@@ -48,7 +50,7 @@ def _complete_version(value: str, error: FieldError) -> tuple[str, bool] | None:
 
 
 def _supported_value(value: str, error: FieldError) -> tuple[str, bool] | None:
-    """Where only a few values may stand: the one that differs in case, or the nearest."""
+    """The supported value that differs only in case, or the nearest one."""
     if error.type is not ErrorType.NOT_SUPPORTED:
         return None
     supported = _QUOTED.findall(error.detail)
@@ -58,7 +60,7 @@ def _supported_value(value: str, error: FieldError) -> tuple[str, bool] | None:
 
 
 def _pod_claim(value: str, error: FieldError) -> tuple[str, bool] | None:
-    """A claim of the pod: the nearest, or the only one."""
+    """The nearest claim of the pod, or the only one."""
     if error.type is not ErrorType.NOT_FOUND or not error.detail.startswith(_CLAIMS):
         return None
     names = error.detail.removeprefix(_CLAIMS).split(", ")
@@ -66,7 +68,7 @@ def _pod_claim(value: str, error: FieldError) -> tuple[str, bool] | None:
     return (similar[0], False) if len(similar) == 1 else None
 
 
-#: Errors that other rules explain: by the field, or by the words.
+#: Errors that other rules explain, by field.
 _COVERED_FIELDS: Final = (
     re.compile(r"devices\.requests\[\d+\](\.firstAvailable\[\d+\])?\.name$"),  # request-without-name
     re.compile(r"devices\.requests\[\d+\]\.adminAccess$"),  # admin-access-label
@@ -75,7 +77,7 @@ _UNKNOWN_REQUEST: Final = "must be the name of a request in the claim"
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """The API server's own errors, in its own words."""
+    """The API server's own errors, with its own wording."""
     for document, manifest in bundle.manifests.items():
         errors = errors_with_gates(bundle, manifest)
         if errors and any(True for _ in disabled_gates(bundle, document)):
@@ -89,7 +91,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 def _report(document: Document, path: Path, error: FieldError) -> RuleMatch:
     value = at(document.tree, path)
     if is_placeholder(value):
-        message = f'"{value}" is to be filled in: as it stands, the API server refuses the {document.kind}'
+        message = f'"{value}" is a placeholder: as written, the API server rejects the {document.kind}'
         return RuleMatch(document, path, message, level="note")
     return RuleMatch(document, path, str(error).rstrip("."), fix=suggest_fix(document, path, error))
 
@@ -105,7 +107,7 @@ def _is_covered(document: Document, error: FieldError) -> bool:
             return True  # constraint-nobody-publishes
         if error.path.endswith("].request") and "/" in value:
             return True  # no-such-request
-    # The rules for CEL look at what is written, unless it is too long to be looked at.
+    # The rules for CEL check all expressions except those that are too long to be compiled.
     if error.path.endswith(".cel.expression") and error.type is not ErrorType.TOO_LONG:
         return isinstance(at(document.tree, written_path(document, split_path(error.path))), str)
     pool = at(document.tree, ("spec", "pool"))
@@ -125,11 +127,12 @@ RULE = Rule(
     name="refused",
     family="shape",
     level="error",
-    summary="the API server refuses the object: what it says",
+    summary="the API server rejects the object; the message is the server's",
     why=(
-        "Beyond types and names of fields, the API server validates what an object says: how many of a thing there may"
-        " be, what excludes what, what a name may look like. It answers 422 Unprocessable Entity with the path and the"
-        " reason. The same rules are applied here, with the paths of v1, whichever version was written."
+        "Beyond types and field names, the API server validates the content of an object: numbers of items, "
+        "mutually exclusive fields, formats of names. It answers 422 Unprocessable Entity with the field path "
+        "and the reason. The same validation is applied here, with the paths of v1, whichever version was "
+        "written."
     ),
     bad=examples.resource_slice(_DEVICE.format("8.0"), node="worker-2"),
     good=examples.resource_slice(_DEVICE.format("8.0.0"), node="worker-2"),

@@ -1,4 +1,4 @@
-"""S105: requests without a name, or with one that is no DNS label."""
+"""S105: requests without a name, or with a name that is not a DNS label."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from allotment.model.validation.names import label_problems
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.classic_dra import is_classic
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import ClaimView, at, items, mapping, text
 
 _FIRST_PART: Final = re.compile(r"[a-z]([a-z0-9]*)")
 
 
 class _RequestName(NamedTuple):
-    """A request or an alternative (of the request called ``of``): its path, its name as written, and its class."""
+    """A request or an alternative (of the request ``of``): its path, its name as written, and its class."""
 
     path: Path
     name: str
@@ -29,20 +29,20 @@ class _RequestName(NamedTuple):
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Requests and alternatives that need a name, and those whose name is no label."""
+    """Requests and alternatives without a name, and those whose name is not a label."""
     for claim in bundle.claims:
         if is_classic(claim.document):
             continue
         requests = mapping(at(claim.document.tree, claim.devices)).get("requests")
-        requests_ = [_request_name((*claim.devices, "requests", n), request) for n, request in items(requests)]
-        groups = [requests_]
-        for one in requests_:
-            alternatives = at(claim.document.tree, (*one.path, "firstAvailable"))
+        top_level = [_request_name((*claim.devices, "requests", n), request) for n, request in items(requests)]
+        groups = [top_level]
+        for request_name in top_level:
+            alternatives = at(claim.document.tree, (*request_name.path, "firstAvailable"))
             if alternatives is not None:
-                path: Path = (*one.path, "firstAvailable")
-                groups.append([_request_name((*path, n), entry, one.name) for n, entry in items(alternatives)])
+                path: Path = (*request_name.path, "firstAvailable")
+                groups.append([_request_name((*path, n), entry, request_name.name) for n, entry in items(alternatives)])
         for group in groups:
-            yield from _check_group(bundle, claim, group, group is requests_)
+            yield from _check_group(bundle, claim, group, group is top_level)
 
 
 def _request_name(path: Path, request: dict[str, Any], of: str = "") -> _RequestName:
@@ -51,24 +51,28 @@ def _request_name(path: Path, request: dict[str, Any], of: str = "") -> _Request
 
 
 def _check_group(bundle: Bundle, claim: ClaimView, group: list[_RequestName], is_top: bool) -> Iterator[RuleMatch]:
-    named = {request.name for request in group if request.name}
+    names = {request.name for request in group if request.name}
     nameless = [request for request in group if not request.name]
-    dangling = _undefined_names(claim, named) if is_top else []
-    taken = {*named, *dangling}
+    dangling = _undefined_names(claim, names) if is_top else []
+    taken = {*names, *dangling}
     for request in group:
         if isinstance(at(claim.document.tree, (*request.path, "name")), int | float | bool | list | dict):
-            continue  # no string: another rule tells
+            continue  # S108 reports it
         if not request.name:
-            # Names that constraints or config use and nobody has can only be theirs, if there are as many.
+            # Undefined names in constraints or config belong to these requests if their numbers are equal.
             is_referenced = len(nameless) == len(dangling)
-            name = dangling[nameless.index(request)] if is_referenced else _unused_name(_base_name(request.class_name), nameless, taken)
+            name = (
+                dangling[nameless.index(request)]
+                if is_referenced
+                else _unused_name(_base_name(request.class_name), nameless, taken)
+            )
             taken.add(name)
             edit = SetValue((*request.path, "name"), name, first=True)
             yield RuleMatch(
                 claim.document,
                 request.path,
                 "a request needs a name" if is_top else "an alternative of a request needs a name",
-                fix=Fix(f"call it {name}", ((claim.document, edit),), safe=not is_referenced or len(dangling) == 1),
+                fix=Fix(f"name it {name}", ((claim.document, edit),), safe=not is_referenced or len(dangling) == 1),
             )
         elif problems := label_problems(request.name):
             name = _unused_name(_to_label(request.name) or _base_name(request.class_name), [], taken)
@@ -78,42 +82,46 @@ def _check_group(bundle: Bundle, claim: ClaimView, group: list[_RequestName], is
             yield RuleMatch(
                 claim.document,
                 (*request.path, "name"),
-                f'"{request.name}" cannot be the name of a request: {_short_problem(problems[0])}',
-                fix=Fix(f"call it {name}" + (", also where it is referred to" if reference_edits else ""), edits, not reference_edits),
+                f'"{request.name}" is not a valid request name: {_short_problem(problems[0])}',
+                fix=Fix(
+                    f"name it {name}" + (", also where it is referenced" if reference_edits else ""),
+                    edits,
+                    not reference_edits,
+                ),
             )
 
 
 def _short_problem(problem: str) -> str:
-    return "it must be lower-case letters, digits and '-'" if problem.startswith("a lowercase") else problem
+    return "use lower-case letters, digits and '-'" if problem.startswith("a lowercase") else problem
 
 
 def _base_name(class_name: str) -> str:
-    """What a class's devices are called: ``gpu`` of gpu.nvidia.com."""
+    """The base of a generated name for devices of a class: ``gpu`` for gpu.nvidia.com."""
     first = class_name.partition(".")[0]
     return first if "." in class_name and _FIRST_PART.fullmatch(first) else "gpu"
 
 
 def _to_label(name: str) -> str:
-    """A name as a DNS label; empty where nothing of it is left."""
+    """A name as a DNS label; empty if no valid characters remain."""
     humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     return re.sub(r"[^a-z0-9]+", "-", humps.lower()).strip("-")[:63].strip("-")
 
 
 def _unused_name(base: str, nameless: list[_RequestName], used: set[str]) -> str:
-    """A name that no other request has; several that have none are counted."""
+    """A name that no other request has; numbered if several requests need one."""
     if len(nameless) < 2 and base not in used:
         return base
-    base, number = base[:58].rstrip("-"), 1  # a label has 63 places
+    base, number = base[:58].rstrip("-"), 1  # a label has at most 63 characters
     while f"{base}-{number}" in used:
         number += 1
     return f"{base}-{number}"
 
 
 def _undefined_names(claim: ClaimView, defined: set[str]) -> list[str]:
-    """Names in constraints and config that no request has, and that a request could have."""
+    """Valid names in constraints and config that no request has."""
     referenced = [name for listed in _references_in(claim) for name in listed]
     return [
-        name for name in dict.fromkeys(name_.partition("/")[0] for name_ in referenced)
+        name for name in dict.fromkeys(reference.partition("/")[0] for reference in referenced)
         if name not in defined and not label_problems(name)
     ]  # fmt: skip
 
@@ -124,7 +132,7 @@ def _references_in(claim: ClaimView) -> Iterator[tuple[str, ...]]:
 
 
 def _references(bundle: Bundle, claim: ClaimView, request: _RequestName, name: str) -> list[tuple[Document, Edit]]:
-    """The edits where a request is referred to: constraints and config of the claim, and containers of its pods."""
+    """The edits of references to a request: in constraints and config of the claim, and in containers of its pods."""
     edits: list[tuple[Document, Edit]] = []
     old, new = (f"{request.of}/{request.name}", f"{request.of}/{name}") if request.of else (request.name, name)
     for field in ("constraints", "config"):
@@ -159,11 +167,12 @@ RULE = Rule(
     name="request-without-name",
     family="shape",
     level="error",
-    summary="a request has no name, or one that is no DNS label",
+    summary="a request has no name, or its name is not a DNS label",
     why=(
-        "Every request and every alternative has a name: results, constraints, configuration and containers refer to"
-        " it. The API server wants a DNS label (RFC 1123): lower-case letters, digits and '-', at most 63 of them, no"
-        " dots, since the name becomes part of others (KEP-4381). It refuses an empty name, too."
+        "Every request and every alternative has a name: results, constraints, configuration and containers "
+        "refer to it. The API server requires a DNS label (RFC 1123): lower-case letters, digits and '-', at "
+        "most 63 characters, no dots, because the name becomes part of other names (KEP-4381). An empty name is "
+        "rejected, too."
     ),
     bad=examples.claim("inference").replace("- name: gpu\n      exactly:", "- exactly:"),
     good=examples.claim("inference"),

@@ -1,4 +1,4 @@
-"""S111: slices that do not say which pool they are part of."""
+"""S111: slices that do not specify their pool."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.sentences import listed
 from allotment.tools.views import is_dra, mapping, text
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Slices without a pool, or with one that lacks its name or the number of its slices."""
+    """Slices without a pool, and those whose pool lacks its name or the number of its slices."""
     for document in bundle.documents:
         spec = document.tree.get("spec")
         if not is_dra(document) or document.kind != "ResourceSlice" or not isinstance(spec, dict):
@@ -27,13 +27,17 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             continue
         has_no_pool = not pool
         field = (
-            "pool" if has_no_pool else f"pool.{missing[0]}" if len(missing) == 1 else "pool.name and pool.resourceSliceCount"
+            "pool"
+            if has_no_pool
+            else f"pool.{missing[0]}"
+            if len(missing) == 1
+            else "pool.name and no pool.resourceSliceCount"
         )
         yield RuleMatch(
             document,
             ("spec",) if pool is None else ("spec", "pool"),
-            f"a ResourceSlice is part of a pool, and {field} is missing",
-            help="" if _pool(bundle, spec) else "name the pool, and say how many slices it has",
+            f"a ResourceSlice belongs to a pool, but this one has no {field}",
+            help="" if _pool(bundle, spec) else "name the pool and set the number of its slices",
             fix=_fix(bundle, document, spec, missing),
             at_key=True,
         )
@@ -46,7 +50,7 @@ def _fix(bundle: Bundle, document: Document, spec: dict[str, Any], missing: list
     if not spec.get("pool"):
         after = next((name for name in ("driver", "nodeName") if name in spec), None)
         edits = [SetValue(("spec", "pool"), pool, after=after)]
-        description = f'put it into pool "{pool["name"]}", generation 1, of {_slices(pool["resourceSliceCount"])}'
+        description = f'add it to pool "{pool["name"]}", generation 1, with {_slices(pool["resourceSliceCount"])}'
     else:
         edits = [SetValue(("spec", "pool", name), pool[name]) for name in missing]
         description = "write " + listed([f"{name}: {pool[name]}" for name in missing])
@@ -58,7 +62,7 @@ def _slices(count: int) -> str:
 
 
 def _pool(bundle: Bundle, spec: dict[str, Any]) -> dict[str, Any]:
-    """The pool of a node's devices: drivers name it for the node. Empty where devices are of no single node."""
+    """The pool of a node's devices, which drivers name after the node. Empty if the devices are not of a single node."""
     node, driver = text(spec.get("nodeName")), text(spec.get("driver"))
     if not node:
         return {}
@@ -106,12 +110,12 @@ RULE = Rule(
     name="slice-without-pool",
     family="shape",
     level="error",
-    summary="a ResourceSlice does not say which pool it is part of",
+    summary="a ResourceSlice does not specify its pool",
     why=(
-        "A driver publishes its devices in pools, each in one or more slices. The scheduler uses a pool only when there"
-        " are as many slices of the highest generation as resourceSliceCount says (KEP-4381), so every slice needs"
-        " pool.name and a count above zero, and the API server refuses it without. Drivers usually name a pool for"
-        " the node."
+        "A driver publishes its devices in pools of one or more slices. The scheduler uses a pool only if the "
+        "number of slices of the highest generation equals resourceSliceCount (KEP-4381), so every slice needs "
+        "pool.name and a count above zero; otherwise the API server rejects it. Drivers usually name a pool "
+        "after the node."
     ),
     bad=_BAD,
     good=_GOOD,

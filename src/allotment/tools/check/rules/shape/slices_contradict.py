@@ -1,4 +1,4 @@
-"""S115: slices of one pool that disagree."""
+"""S115: slices of one pool that contradict each other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from allotment.model.slice_conflicts import contradictions
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.field_shapes import written_path
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """What the slices of each pool disagree about. Slices of different folders are hardly of one cluster."""
+    """The contradictions between slices of each pool. Slices of different folders belong to different clusters."""
     folders: dict[str, list[Manifest]] = {}
     for manifest in bundle.manifests.values():
         folders.setdefault(posixpath.dirname(manifest.document.file), []).append(manifest)
@@ -34,8 +34,10 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 def _two_slices(*devices: str) -> str:
     slices = (
-        examples.resource_slice(f"- name: {device}", driver="gpu.example.com", node="worker-1", slice_count=2, name_suffix=f"-{end}")
-        for end, device in zip("ab", devices, strict=True)
+        examples.resource_slice(
+            f"- name: {device}", driver="gpu.example.com", node="worker-1", slice_count=2, name_suffix=f"-{suffix}"
+        )
+        for suffix, device in zip("ab", devices, strict=True)
     )
     return examples.join_documents(*slices)
 
@@ -47,10 +49,10 @@ RULE = Rule(
     level="error",
     summary="ResourceSlices of one pool contradict each other",
     why=(
-        "The scheduler puts a pool together from its slices of the highest generation. Where two of them have a device"
-        " of the same name, announce different numbers of slices, or consume counters that no slice has, the pool is"
-        " invalid, and no device of it is given to anybody (KEP-4381, KEP-4815). The API server sees one slice at a"
-        " time and refuses none of them."
+        "The scheduler assembles a pool from its slices of the highest generation. If two of them contain a "
+        "device of the same name, announce different numbers of slices, or consume counters that no slice "
+        "defines, the pool is invalid and none of its devices is allocated (KEP-4381, KEP-4815). The API server "
+        "sees one slice at a time and rejects none of them."
     ),
     bad=_two_slices("gpu-0", "gpu-0"),
     good=_two_slices("gpu-0", "gpu-1"),

@@ -8,7 +8,7 @@ from allotment.model.editing.edits import Edit, Lift, Nest, RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, mapping
 
 
@@ -18,14 +18,14 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         misfit, struct = error.misfit, error.struct
         where = struct.bare_name if struct is not None and struct.bare_name else error.document.kind
         fix = _fix(error)
-        hint = "only a template has a spec in its spec" if _is_second_spec(error) else misfit.hint
+        hint = "only a template has a spec inside its spec" if _is_second_spec(error) else misfit.hint
         yield RuleMatch(
             error.document, misfit.path, f'{where} has no field "{misfit.path[-1]}"', help=hint, fix=fix, at_key=True
         )
 
 
 def _is_second_spec(error: AttributedError) -> bool:
-    """Whether a claim was written as if it were a template, with nothing else in its spec."""
+    """Whether a claim is written like a template, with only another spec in its spec."""
     path, tree = error.misfit.path, error.document.tree
     spec = mapping(at(tree, path[:-1]))
     return (
@@ -44,15 +44,15 @@ def _fix(error: AttributedError) -> Fix | None:
         inner = mapping(parent_fields["basic"])
         if not inner or inner.keys() & parent_fields.keys():
             return None
-        return Fix("write its fields beside the device's name", ((document, Lift(path)),), safe=True)
+        return Fix("move its fields next to the device's name", ((document, Lift(path)),), safe=True)
     if _is_second_spec(error):
-        return Fix("write its fields in the first spec", ((document, Lift(path)),), safe=True)
+        return Fix("move its fields into the outer spec", ((document, Lift(path)),), safe=True)
     parent, dot, _ = suggestion.rpartition(".")
     if dot:
         if parent in parent_fields:
             return None
         edit = Nest(path[:-1], (name,), parent)
-        # A template holds a whole claim's spec: whoever writes devices there has left one spec out.
+        # A template contains a claim's spec: with devices directly below spec, the inner spec is missing.
         is_certain = document.kind == "ResourceClaimTemplate" and suggestion == "spec.devices"
         return Fix(f"move it under {parent}", ((document, edit),), safe=is_certain)
     if not suggestion or suggestion in parent_fields:
@@ -65,11 +65,11 @@ RULE = Rule(
     name="unknown-field",
     family="shape",
     level="error",
-    summary="a field that the kind does not have",
+    summary="the kind has no such field",
     why=(
-        "kubectl has the API server decode strictly (fieldValidation=Strict): an unknown field, mostly a misspelt one,"
-        " is refused with 'strict decoding error'. Clients that do not ask for it, such as Helm and many operators,"
-        " lose the field without a word, and the object means something else."
+        "kubectl requests strict decoding (fieldValidation=Strict): an unknown field, usually a typo, is "
+        "rejected with 'strict decoding error'. For clients that do not request it, such as Helm and many "
+        "operators, the API server silently drops the field, and the object means something else."
     ),
     bad=examples.claim("inference").replace("deviceClassName", "deviceClass"),
     good=examples.claim("inference"),

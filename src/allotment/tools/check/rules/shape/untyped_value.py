@@ -15,7 +15,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.rules.shape.wrong_type import quantity_meant
 from allotment.tools.views import at, mapping, text
 from allotment.vocabulary import drivers
@@ -24,7 +24,7 @@ _VERSION: Final = re.compile(r"v?\d+\.\d+\.\d+([-+].*)?")
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Bare values, in slices and in pieces of slices."""
+    """Bare values in slices and in fragments of slices."""
     for error in decoding_errors_for(bundle, "untyped-value"):
         expected = error.expected_shape
         driver = text(mapping(error.document.tree.get("spec")).get("driver"))
@@ -44,10 +44,10 @@ def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, 
     if not is_attribute:
         quantity = (value, True) if _is_quantity(value) else quantity_meant(value) if isinstance(value, str) else None
         value_text = value if quantity is None else quantity[0]
-        message = f"{name} is a bare quantity, and must be {{value: {value_text}}}"
+        message = f"{name} is a bare quantity, expected {{value: {value_text}}}"
         fix = None
         if quantity is not None:
-            text = "write it as value" if quantity[0] == value else f"write value: {quantity[0]}"
+            text = "write it under value" if quantity[0] == value else f"write value: {quantity[0]}"
             fix = Fix(text, ((document, SetValue(path, {"value": quantity[0]})),), safe=quantity[1])
         return RuleMatch(document, path, message, fix=fix, level=level)
     kind, quantity, safe = _to_typed(value, _kind(bundle, driver, name))
@@ -55,7 +55,7 @@ def _report(bundle: Bundle, document: Document, path: Path, is_attribute: bool, 
     return RuleMatch(
         document,
         path,
-        f"{name} has no type: an attribute is {{string: …}}, {{version: …}}, {{int: …}} or {{bool: …}}",
+        f"{name} has no type, expected {{string: …}}, {{version: …}}, {{int: …}} or {{bool: …}}",
         fix=Fix(f"write {kind}: {value_text}", ((document, SetValue(path, {kind: quantity})),), safe),
         level=level,
     )
@@ -70,7 +70,9 @@ def _is_quantity(value: Any) -> bool:
 
 
 def _kind(bundle: Bundle, driver: str, name: str) -> str:
-    """The type that the driver gives an attribute; without a driver, the one that all agree on. Empty for none."""
+    """The type that the driver publishes an attribute with; without a driver, the type in all drivers. Empty if
+    unknown.
+    """
     kinds: set[str] = set()
     for candidate in (driver,) if driver else drivers():
         vocab = vocabulary_of(bundle, candidate)
@@ -82,7 +84,7 @@ def _kind(bundle: Bundle, driver: str, name: str) -> str:
 
 
 def _to_typed(value: Any, known_type: str) -> tuple[str, Any, bool]:
-    """The type of a bare value, the value in it, and whether there is no doubt."""
+    """The type of a bare value, the typed value, and whether it is certain."""
     if isinstance(value, bool):
         return "bool", value, True
     if known_type == "version" or (isinstance(value, str) and not known_type and _VERSION.fullmatch(value)):
@@ -92,7 +94,7 @@ def _to_typed(value: Any, known_type: str) -> tuple[str, Any, bool]:
             pass
     if isinstance(value, int) and known_type != "string":
         return "int", value, True
-    # A number with a point is read as one before anybody could keep how it was written.
+    # The YAML parser does not preserve how a floating-point number is written.
     return "string", str(value), isinstance(value, str) or (isinstance(value, int) and known_type == "string")
 
 
@@ -123,10 +125,10 @@ RULE = Rule(
     level="error",
     summary="an attribute has no type, or a capacity no value",
     why=(
-        "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so that CEL"
-        " knows what it compares (KEP-4381). Capacities and counters hold their quantity under value, beside which a"
-        " request policy may stand (KEP-5075). Descriptions of hardware often leave that out; the API server cannot"
-        " read a bare value into the object that belongs there."
+        "Attributes in a ResourceSlice are typed: each holds exactly one of string, version, int and bool, so "
+        "that CEL knows the type to compare (KEP-4381). Capacities and counters hold their quantity under value, "
+        "next to which a request policy may be set (KEP-5075). Hardware descriptions often omit the type; the "
+        "API server cannot decode a bare value into the typed struct."
     ),
     bad=examples.resource_slice(_UNTYPED, node="worker-2"),
     good=examples.resource_slice(_TYPED, node="worker-2"),

@@ -17,35 +17,35 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import AttributedError, decoding_errors_for
 from allotment.tools.check.objects.field_shapes import shape_for
 from allotment.tools.check.objects.placeholders import is_placeholder
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at
 
 _TYPE_NAMES: Final = {
     "struct": "an object", "map": "an object", "slice": "a list", "string": "a string", "bool": "true or false",
-    "int32": "a whole number", "int64": "a whole number", "float64": "a number", "bytes": "base64 text",
-    "Quantity": "a quantity", "Time": "a time", "MicroTime": "a time", "IntOrString": "a whole number or a string",
+    "int32": "an integer", "int64": "an integer", "float64": "a number", "bytes": "base64 text",
+    "Quantity": "a quantity", "Time": "a time", "MicroTime": "a time", "IntOrString": "an integer or a string",
 }  # fmt: skip
-#: What people write behind an amount of memory: ``16 GB``, ``40GiB``, ``80gi``.
+#: Common notations of an amount of memory: ``16 GB``, ``40GiB``, ``80gi``.
 _MEMORY_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTtPp])(i?)([Bb]?)\s*")
 
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
-    """Values that do not fit, and what was plainly meant."""
+    """Values of the wrong type, with the value that was intended if it is clear."""
     for error in decoding_errors_for(bundle, "wrong-type"):
         path, document = error.misfit.path, error.document
         value, expected = at(document.tree, path), error.expected_shape
         if is_placeholder(value):
-            continue  # what it will be nobody can tell
+            continue  # its final type is unknown
         type_name = _TYPE_NAMES.get(expected.form, "") if expected else ""
         message = f"{path[-1] if isinstance(path[-1], str) else 'the item'} is {_describe(value)}"
-        message = f"{message}, and must be {type_name}" if type_name else f"{message}: {error.misfit.message}"
+        message = f"{message}, expected {type_name}" if type_name else f"{message}: {error.misfit.message}"
         yield RuleMatch(document, path, message, fix=_fix(error))
 
     yield from _check_custom_kinds(bundle)
 
 
 def _check_custom_kinds(bundle: Bundle) -> Iterator[RuleMatch]:
-    """What even a kind that nobody here knows must have the right type of: metadata, and the names in it."""
+    """Wrong types of metadata fields in custom kinds."""
     for document, decoded in bundle.decoded.items():
         if isinstance(decoded, DecodingError) and shape_for(document) is None:
             for problem in decoded.problems:
@@ -68,7 +68,7 @@ def _fix(error: AttributedError) -> Fix | None:
     value = at(error.document.tree, path)
     converted = _convert(expected, value) if expected else None
     if isinstance(value, bool | int | float) and converted is not None and isinstance(converted[0], str):
-        # y, on and no are words to people, 1.10 and 0x10 are not 1.1 and 16.
+        # y, on and no are meant as strings, and 1.10 and 0x10 are not 1.1 and 16.
         source = _as_written(error.document, path)
         converted = converted if source.startswith(("&", "*", "!")) else (source, True)
     if converted is None:
@@ -78,7 +78,7 @@ def _fix(error: AttributedError) -> Fix | None:
 
 
 def _as_written(document: Document, path: Path) -> str:
-    """A plain scalar as it stands in the file."""
+    """The source text of a plain scalar."""
     start, end = document.extent(path)
     line = document.origin.source.removeprefix("\ufeff").splitlines()[start.line - 1]
     return line[start.column - 1 : end.column - 1]
@@ -93,7 +93,7 @@ def _format_value(value: Any) -> str:
 
 
 def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
-    """The value that was meant, and whether it can only be that one."""
+    """The value that was intended, and whether it is certain."""
     form = expected.form
     if form in ("int32", "int64") and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", value):
         return int(value), True
@@ -104,7 +104,7 @@ def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
     if form == "string" and isinstance(value, int):
         return str(value), True
     if form == "string" and isinstance(value, float):
-        return repr(value), False  # 1.10 has lost its zero
+        return repr(value), False  # 1.10 is parsed as 1.1
     if form == "Quantity" and isinstance(value, str):
         return quantity_meant(value)
     if form == "slice" and expected.element is not None and isinstance(value, str | int | bool):
@@ -112,7 +112,7 @@ def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
         if inner.form == "string" and isinstance(value, str):
             return [value], True
     if form == "slice" and isinstance(value, dict) and expected.element is not None:
-        # One entry, without its list.
+        # A single item instead of a list.
         fields = expected.element.fields if expected.element.form == "struct" else {}
         return ([value], True) if value and value.keys() <= fields.keys() else None
     if form == "struct" and isinstance(value, str):
@@ -121,7 +121,7 @@ def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
 
 
 def quantity_meant(text: str) -> tuple[str, bool] | None:
-    """The quantity that an amount of memory as people write it is, and whether it can be no other.
+    """The quantity for an amount of memory in a common notation, and whether it is certain.
 
     >>> quantity_meant("16 GiB"), quantity_meant("40GB"), quantity_meant("much")
     (('16Gi', True), ('40G', False), None)
@@ -136,17 +136,17 @@ def quantity_meant(text: str) -> tuple[str, bool] | None:
         Quantity.parse(amount)
     except QuantityError:
         return None
-    # GB may be meant in powers of ten or of two; without a B there is nothing else.
+    # GB may mean powers of ten or of two; without the B it is unambiguous.
     return amount, bool(binary) or not byte
 
 
 def _wrap_in_struct(struct: str, text: str) -> tuple[Any, bool] | None:
-    """A struct that holds one thing, written as that thing."""
+    """The struct for a value that is written instead of its struct."""
     if struct == "CELDeviceSelector":
         return {"expression": text}, True
     if struct == "DeviceSelector":
         return {"cel": {"expression": text}}, True
-    if struct == "ResourceClaim":  # of a container: the name of one of the pod's
+    if struct == "ResourceClaim":  # of a container: the name of a claim of the pod
         return {"name": text}, True
     return None
 
@@ -156,11 +156,11 @@ RULE = Rule(
     name="wrong-type",
     family="shape",
     level="error",
-    summary="a value is of another type than its field",
+    summary="a value has another type than its field",
     why=(
-        "The API server reads objects into typed fields and stops at the first value that does not fit: a number in"
-        " quotes is a string to it, and an unquoted true is no string. A quantity is a number with one of Kubernetes'"
-        " own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
+        "The API server decodes objects into typed fields and stops at the first value that does not fit: a "
+        "number in quotes is a string, and an unquoted true is a boolean. A quantity is a number with one of "
+        "Kubernetes' own suffixes: 16Gi or 16G, never 16GB or 16 Gi."
     ),
     bad=examples.claim("inference", request_extra='count: "2"'),
     good=examples.claim("inference", request_extra="count: 2"),

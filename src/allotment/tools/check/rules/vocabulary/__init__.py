@@ -1,5 +1,5 @@
-"""Does anybody publish, install or understand that name? The words of drivers (``allotment.vocabulary``), held against
-the files and, where one is given, against a cluster.
+"""Rules for names: does a driver publish, install or understand the name? They compare the files with the drivers'
+vocabularies (``allotment.vocabulary``) and with the given cluster, if any.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""V309: parameters for which the driver needs a feature gate that is off."""
+"""V309: parameters that need a driver feature gate that is disabled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import driver_parameters
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.views import at
 
 
@@ -19,15 +19,15 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             gate = parameters.vocabulary.gate(problem.gate)
             driver = parameters.config.driver
             is_disabled = problem.gate in bundle.settings.driver_gates.get(driver, {})
-            state = "off" if is_disabled else "off by default"
+            state = "disabled" if is_disabled else "disabled by default"
             helm_value = gate.switch if gate is not None else f"featureGates.{problem.gate}=true"
             yield RuleMatch(
                 parameters.document,
                 (*parameters.path, *problem.path),
-                f"{at(parameters.parameters, problem.path)} needs feature gate {problem.gate} of {driver}, which is {state}: the "
-                "driver then refuses the claim, and its pods stay in ContainerCreating",
-                help=f"install the driver's chart with {helm_value}, and say so with --driver-gates {problem.gate}=true; "
-                "or leave these parameters out: pods can share a claim without any",
+                f"{at(parameters.values, problem.path)} needs feature gate {problem.gate} of {driver}, "
+                f"which is {state}: the driver rejects the claim, and its pods stay in ContainerCreating",
+                help=f"install the driver's chart with {helm_value} and pass --driver-gates {problem.gate}=true, "
+                "or remove these parameters: pods can share a claim without them",
             )
 
 
@@ -50,12 +50,13 @@ RULE = Rule(
     name="driver-gate",
     family="vocabulary",
     level="warning",
-    summary="parameters for which the driver needs a feature gate that is off",
+    summary="the parameters need a driver feature gate that is disabled",
     why=(
-        "Parameters are opaque to Kubernetes: the scheduler gives the pod its device, and the driver reads them when "
-        "the kubelet asks it to prepare the claim (KEP-4381). NVIDIA's driver has time-slicing settings and MPS behind "
-        "gates of its own that are off by default, so the claim is refused there and the kubelet tries for ever. "
-        "Which gates the driver has on cannot be seen in a cluster's objects; tell those with --driver-gates."
+        "Parameters are opaque to Kubernetes: the scheduler allocates the device, and the driver reads the "
+        "parameters when the kubelet asks it to prepare the claim (KEP-4381). NVIDIA's driver has time-slicing "
+        "settings and MPS behind feature gates of its own that are off by default: it rejects such a claim, and "
+        "the kubelet retries indefinitely. The driver's gates are not visible in the cluster's objects; set them "
+        "with --driver-gates."
     ),
     bad=examples.claim("shared-gpu", devices_extra=_TIME_SLICING),
     good=examples.claim("shared-gpu"),

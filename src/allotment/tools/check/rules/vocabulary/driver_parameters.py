@@ -1,4 +1,4 @@
-"""V310: parameters that the driver refuses, or that no driver reads."""
+"""V310: parameters that the driver rejects, or that no driver reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import DriverParameters, driver_parameters
 from allotment.tools.check.names.known_names import TYPO_LIKENESS
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.sentences import either, listed
 from allotment.tools.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
@@ -27,23 +27,23 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             yield from _check_devices(bundle, parameters)
 
 
-# --- by themselves -----------------------------------------------------------------------------------------------
+# --- validation --------------------------------------------------------------------------------------------------
 
 
 def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch:
     path = (*parameters.path, *problem.path)
-    written = str(problem.path[-1]) if problem.key else str(at(parameters.parameters, problem.path))
+    written = str(problem.path[-1]) if problem.key else str(at(parameters.values, problem.path))
     fix = None
-    if problem.near and not (problem.key and problem.near in mapping(at(parameters.parameters, problem.path[:-1]))):
+    if problem.near and not (problem.key and problem.near in mapping(at(parameters.values, problem.path[:-1]))):
         edit: Edit = RenameKey(path, problem.near) if problem.key else SetValue(path, problem.near)
-        # Kinds and fields are told apart by case, people are not.
+        # A field that only differs in case is certain, because field names are case-sensitive.
         safe = problem.key and written.lower() == problem.near.lower()
         fix = Fix(f"write {problem.near}", ((parameters.document, edit),), safe=safe)
     return RuleMatch(
         parameters.document,
         path,
-        f"{parameters.config.driver} refuses these parameters: {problem.place}: {problem.text}",
-        help="the claim is allocated, and its pods then stay in ContainerCreating",
+        f"{parameters.config.driver} rejects these parameters: {problem.place}: {problem.text}",
+        help="the claim is allocated, but its pods stay in ContainerCreating",
         fix=fix,
         level=_level(problem, written),
         at_key=problem.key,
@@ -51,13 +51,13 @@ def _report_problem(parameters: DriverParameters, problem: Problem) -> RuleMatch
 
 
 def _level(problem: Problem, written: str) -> Level:
-    """A later release may know kinds and fields that this one does not; values it hardly takes otherwise."""
+    """An error, but a warning for kinds and fields that a later release may know."""
     if problem.key or problem.path in ((), ("apiVersion",), ("kind",)):
         return "error" if problem.near and likeness(written, problem.near) >= TYPO_LIKENESS else "warning"
     return "error"
 
 
-# --- for the devices of these requests -----------------------------------------------------------------------------
+# --- the requested devices -----------------------------------------------------------------------------------------
 
 
 def _check_devices(bundle: Bundle, parameters: DriverParameters) -> Iterator[RuleMatch]:
@@ -71,33 +71,33 @@ def _check_devices(bundle: Bundle, parameters: DriverParameters) -> Iterator[Rul
         yield RuleMatch(
             parameters.document,
             (*parameters.config.path, "opaque", "driver"),
-            f"nobody reads parameters for {driver} here: the devices are those of {drivers}",
+            f"parameters for {driver} are not read: the requested devices belong to {drivers}",
             level="warning",
         )
         return
-    kind = str(parameters.parameters.get("kind"))
-    supported = parameters.vocabulary.configs.get(f"{parameters.parameters.get('apiVersion')}/{kind}")
+    kind = str(parameters.values.get("kind"))
+    supported = parameters.vocabulary.configs.get(f"{parameters.values.get('apiVersion')}/{kind}")
     if not supported or "" in supported or not types.isdisjoint(supported) or types == {""}:
         return
     is_rejected = parameters.names_requests or bool(parameters.class_name)
-    outcome = f"{driver} refuses it" if is_rejected else "it is passed over"
+    outcome = f"{driver} rejects it" if is_rejected else "it is ignored"
     yield RuleMatch(
         parameters.document,
         (*parameters.path, "kind"),
-        f"{kind} is for devices of type {either(supported)}, and these are of type {either(sorted(types))}: {outcome}",
+        f"{kind} is for devices of type {either(supported)}, but these have type {either(sorted(types))}: {outcome}",
         fix=_other_kind(bundle, parameters, types),
         level="error" if is_rejected and driver == "gpu.nvidia.com" else "warning",
     )
 
 
 def _other_kind(bundle: Bundle, parameters: DriverParameters, types: set[str]) -> Fix | None:
-    """The kind for those devices, if the same parameters are some of that kind."""
-    version = str(parameters.parameters.get("apiVersion"))
+    """The fix with the kind for the requested devices, if the same parameters are valid for it."""
+    version = str(parameters.values.get("apiVersion"))
     gates = bundle.settings.driver_gates.get(parameters.config.driver, {})
     for key, devices in parameters.vocabulary.configs.items():
         group, _, kind = key.rpartition("/")
         if group == version and types <= set(devices):
-            tree = {**parameters.parameters, "kind": kind}
+            tree = {**parameters.values, "kind": kind}
             problems = parameters_of(parameters.config.driver, tree, gates, parameters.vocabulary.release)
             if all(problem.gate for problem in problems):
                 edit = SetValue((*parameters.path, "kind"), kind)
@@ -122,12 +122,12 @@ RULE = Rule(
     name="driver-parameters",
     family="vocabulary",
     level="error",
-    summary="parameters that the driver refuses, or that no driver reads",
+    summary="the driver rejects the parameters, or no driver reads them",
     why=(
-        "The API server takes parameters for drivers as they are; only the driver knows what they mean, and it reads "
-        "them strictly when it prepares the claim (KEP-4381). What it refuses leaves the pod in ContainerCreating, "
-        "with an event FailedPrepareDynamicResources. Parameters for a driver whose devices the claim cannot get are "
-        "read by nobody."
+        "The API server does not validate driver parameters; only the driver understands them, and it decodes "
+        "them strictly when it prepares the claim (KEP-4381). If it rejects them, the pod stays in "
+        "ContainerCreating, with an event FailedPrepareDynamicResources. Parameters for a driver whose devices "
+        "the claim cannot get are never read."
     ),
     bad=examples.claim("shared-gpu", class_name="gpu.example.com", devices_extra=_SHARING.format("Timeslicing")),
     good=examples.claim("shared-gpu", class_name="gpu.example.com", devices_extra=_SHARING.format("TimeSlicing")),

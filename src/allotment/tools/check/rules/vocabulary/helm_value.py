@@ -1,4 +1,4 @@
-"""V311: values for a driver's Helm chart that the chart does not read."""
+"""V311: Helm values that the driver's chart does not read."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import typo_of, vocabularies
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, mapping
 from allotment.vocabulary import Vocabulary
 
-#: Helm's own, which every chart may be given.
+#: Keys that Helm itself defines for every chart.
 _HELM_KEYS: Final = frozenset({"global", "enabled"})
-#: NVIDIA's switch against handing out GPUs that the device plugin hands out, too.
+#: NVIDIA's safeguard against allocating GPUs that the device plugin allocates, too.
 _OVERRIDE: Final = "gpuResourcesEnabledOverride"
 _CAMEL_CASE: Final = re.compile("[a-z][A-Z]")
-#: Camel case that charts of all kinds have.
+#: Camel-case keys that are common to all charts.
 _COMMON_KEYS: Final = re.compile(
     r"(name|fullname|namespace|labels)Override|imagePullSecrets|serviceAccount|pod[A-Z].*|nodeSelector"
 )
 
 
 def _chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
-    """The driver whose chart a document has values for, if it looks like that."""
+    """The driver whose chart a document probably has values for."""
     if document.kind or document.api_version:
         return None
     best, best_score = None, 1
@@ -39,14 +39,14 @@ def _chart_of(bundle: Bundle, document: Document) -> Vocabulary | None:
 
 
 def _chart_score(tree: Mapping[str, Any], vocab: Vocabulary) -> int:
-    """How much of a document only values of this chart would say; one key that tells little is not enough."""
+    """How specific a document's keys are to this chart; one unspecific key is not enough."""
     score = 0
-    for key_ in {key.partition(".")[0] for key in vocab.helm} & set(tree):
-        if key_ == "resources":  # it is everywhere, `resources.computeDomains` is not
-            score += 2 * (not _children((key_,), vocab.helm).isdisjoint(mapping(tree[key_])))
-        elif vocab.vendor in key_.lower() or key_.startswith("gpu"):
+    for top_key in {key.partition(".")[0] for key in vocab.helm} & set(tree):
+        if top_key == "resources":  # common, but `resources.computeDomains` is not
+            score += 2 * (not _children((top_key,), vocab.helm).isdisjoint(mapping(tree[top_key])))
+        elif vocab.vendor in top_key.lower() or top_key.startswith("gpu"):
             score += 2
-        elif _CAMEL_CASE.search(key_) and not _COMMON_KEYS.fullmatch(key_):
+        elif _CAMEL_CASE.search(top_key) and not _COMMON_KEYS.fullmatch(top_key):
             score += 1
     return score
 
@@ -60,7 +60,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _check_keys(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
-    """Keys that the chart has not."""
+    """Keys that the chart does not have."""
     for path in _unknown_keys((), document.tree, tuple(key.split(".") for key in vocab.helm)):
         key = str(path[-1])
         prefix = ".".join(map(str, path[:-1]))
@@ -70,10 +70,12 @@ def _check_keys(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
             yield RuleMatch(
                 document,
                 path,
-                f'the chart has no value "{full_key}" and ignores it: {value_path} is meant',
+                f'the chart has no value "{full_key}" and ignores it: did you mean {value_path}?',
                 help=_value_help(value_path, vocab),
                 fix=Fix(
-                    f"move it to {value_path}", tuple((document, e) for e in _move_edits(document, path, value_path)), safe=False
+                    f"move it to {value_path}",
+                    tuple((document, e) for e in _move_edits(document, path, value_path)),
+                    safe=False,
                 ),
                 at_key=True,
             )
@@ -84,21 +86,21 @@ def _check_keys(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
                 document,
                 path,
                 f'the chart has no value "{full_key}" and ignores it: did you mean {suggestion}?',
-                fix=Fix(f"call it {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False),
+                fix=Fix(f"rename it to {suggestion}", ((document, RenameKey(path, suggestion)),), safe=False),
                 at_key=True,
             )
         elif not prefix:
             yield RuleMatch(
                 document,
                 path,
-                f'the chart of {vocab.driver} is not known to have a value "{full_key}"',
+                f'the chart of {vocab.driver} has no known value "{full_key}"',
                 level="note",
                 at_key=True,
             )
 
 
 def _unknown_keys(path: Path, tree: Mapping[str, Any], keys: Iterable[list[str]]) -> Iterator[Path]:
-    """The paths of keys that are no value and lead to none. What stands below a value is the value's own."""
+    """The paths of keys that neither are a value nor lead to one. Keys below a value are arbitrary."""
     key_paths = [key for key in keys if key]
     for name, value in tree.items():
         subkeys = [key[1:] for key in key_paths if key[0] == name]
@@ -116,7 +118,7 @@ def _children(path: Path, helm: Iterable[str]) -> set[str]:
 
 
 def _value_path(key: str, helm: Iterable[str]) -> str:
-    """The value that a key names with something else than dots or levels: ``resources-computeDomains``."""
+    """The value for a key with other separators than dots or levels: ``resources-computeDomains``."""
     parts = re.split(r"[-_./]", key)
     joined = ".".join(parts)
     if len(parts) > 1:
@@ -141,21 +143,25 @@ def _move_edits(document: Document, path: Path, value_path: str) -> Iterator[Edi
 
 
 def _value_help(value_path: str, vocab: Vocabulary) -> str:
-    """What the value that is meant does."""
-    descriptions = [(key, description) for key, description in vocab.helm.items() if key == value_path or key.startswith(f"{value_path}.")]
-    return " is for: ".join(descriptions[0]) if descriptions else ""
+    """The description of a value."""
+    descriptions = [
+        (key, description)
+        for key, description in vocab.helm.items()
+        if key == value_path or key.startswith(f"{value_path}.")
+    ]
+    return ": ".join(descriptions[0]) if descriptions else ""
 
 
 def _check_override(document: Document, vocab: Vocabulary) -> Iterator[RuleMatch]:
-    """NVIDIA's chart publishes GPUs only if somebody says that nothing else hands them out."""
+    """NVIDIA's chart publishes GPUs only with a confirmation that no other component allocates them."""
     enabled = mapping(mapping(document.tree.get("resources")).get("gpus")).get("enabled", True)
     if _OVERRIDE in vocab.helm and enabled is not False and document.tree.get(_OVERRIDE) is not True:
         edit = SetValue((_OVERRIDE,), True)
         yield RuleMatch(
             document,
             (_OVERRIDE,) if _OVERRIDE in document.tree else (),
-            f"resources.gpus.enabled is on, as by default, and the chart installs it only with {_OVERRIDE}: true",
-            help="it is a promise that no device plugin hands out the same GPUs; or set resources.gpus.enabled: false",
+            f"resources.gpus.enabled is true (the default), and the chart requires {_OVERRIDE}: true for it",
+            help="set it if no device plugin allocates the same GPUs; otherwise set resources.gpus.enabled: false",
             fix=Fix(f"set {_OVERRIDE}: true", ((document, edit),), safe=False),
             level="note",
         )
@@ -166,11 +172,11 @@ RULE = Rule(
     name="helm-value",
     family="vocabulary",
     level="warning",
-    summary="values for a driver's Helm chart that the chart does not read",
+    summary="a Helm value that the driver's chart does not read",
     why=(
-        "Helm hands a chart whatever it is given and says nothing of keys that no template reads: what a misspelt key "
-        "should switch stays as it was. NVIDIA's chart has compute domains on by default, so that "
-        "'resources-computeDomains: {enabled: false}' leaves them on."
+        "Helm passes any values to a chart and does not report keys that no template reads: a setting with a "
+        "misspelled key keeps its default. NVIDIA's chart enables compute domains by default, so "
+        "'resources-computeDomains: {enabled: false}' leaves them enabled."
     ),
     bad="""\
 gpuResourcesEnabledOverride: true

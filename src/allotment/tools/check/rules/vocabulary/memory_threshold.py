@@ -1,4 +1,4 @@
-"""V308: a bound on memory that a product's label passes and the driver's figure does not."""
+"""V308: a memory bound that a product satisfies by its label, but not by the capacity that the driver publishes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from allotment.model.quantity import Quantity
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, selected_by, sample_devices
+from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, sample_devices, selected_by
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import LiteralComparison, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
@@ -23,7 +23,7 @@ _LABEL = re.compile(r"-([0-9]+)gb\b")
 
 
 class _ExcludedDevice(NamedTuple):
-    """Devices that fail a bound which their label passes. ``memory`` is what they publish, ``label`` in GB."""
+    """A device below the bound that its label satisfies. ``memory`` is the published capacity, ``label`` is in GB."""
 
     title: str
     memory: Quantity
@@ -41,7 +41,9 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 yield from _check_bound(bundle, view, comparison, bound)
 
 
-def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparison, bound: Quantity) -> Iterator[RuleMatch]:
+def _check_bound(
+    bundle: Bundle, view: SelectorView, comparison: LiteralComparison, bound: Quantity
+) -> Iterator[RuleMatch]:
     vocab = vocabulary_of(bundle, comparison.access.domain)
     if vocab is None:
         return
@@ -49,16 +51,18 @@ def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparis
     candidates = selected_by(bundle, view, samples, [comparison.extent])
     is_in_cluster = bundle.published is not None and vocab.driver in bundle.published.drivers
     if is_in_cluster:
-        # Only what the cluster has matters.
+        # Only devices of the cluster matter.
         titles = {sample.title for sample in bundle.cached(cluster_samples).get(vocab.driver, ())}
         candidates = tuple(sample for sample in candidates if sample.title in titles)
     strict = comparison.operator == ">"
     excluded = list(_excluded_devices(candidates, bound, strict=strict))
-    others_pass = any((memory := sample.memory()) is not None and not _is_below(memory, bound, strict=strict) for sample in candidates)
-    # Of hardware that is known, there may be other; of what was given, none is large enough.
+    others_pass = any(
+        (memory := sample.memory()) is not None and not _is_below(memory, bound, strict=strict) for sample in candidates
+    )
+    # Unknown hardware may be large enough; in the given cluster, no device is.
     level: Level = "error" if is_in_cluster else "warning"
     if others_pass:
-        # Who asks for the figure on the label means that model, too. Who asks for more may well mean larger ones.
+        # A bound equal to the label probably includes that model; a higher one may mean larger models.
         excluded = [sample for sample in excluded if bound.value() == sample.label * _GIB]
         level = "note" if strict else "warning"
     if not excluded:
@@ -66,7 +70,8 @@ def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparis
     exactly = all(sample.memory == bound for sample in excluded)
     names = listed([f"{sample.title} ({sample.memory})" for sample in excluded[:4]])
     names += f" and {len(excluded) - 4} more" if len(excluded) > 4 else ""
-    reason = "just that" if exactly else "less than the label says"
+    verb = "has" if len(excluded) == 1 else "have"
+    reason = "exactly that" if exactly else f"less than {'its' if len(excluded) == 1 else 'their'} label says"
     bound_text = f"more than {bound}" if strict else f"{bound} or more"
     fix = None
     lower = _lower_bound(min(sample.memory.value() for sample in excluded), bound, strict=strict)
@@ -78,8 +83,8 @@ def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparis
     yield RuleMatch(
         view.document,
         view.path,
-        f"{bound_text} leaves out {names}: {'it has' if len(excluded) == 1 else 'they have'} {reason}",
-        help=f"lower the bound if they are meant, to {lower}" if lower else "",
+        f"{bound_text} excludes {names}, which {verb} {reason}",
+        help=f"lower the bound to {lower} to include {'it' if len(excluded) == 1 else 'them'}" if lower else "",
         fix=fix,
         level=level,
         span=comparison.literals[0].extent,
@@ -87,7 +92,7 @@ def _check_bound(bundle: Bundle, view: SelectorView, comparison: LiteralComparis
 
 
 def _excluded_devices(devices: Iterable[SampleDevice], bound: Quantity, *, strict: bool) -> Iterator[_ExcludedDevice]:
-    """The devices whose label passes a bound that their memory does not; whole ones, if there are any."""
+    """The devices whose label satisfies a bound that their memory does not; only whole devices, if there are any."""
     samples = list(devices)
     candidates = [sample for sample in samples if not sample.partition] or samples
     excluded: dict[str, _ExcludedDevice] = {}
@@ -105,17 +110,23 @@ def _is_below(memory: Quantity, bound: Quantity, *, strict: bool) -> bool:
 
 
 def _label_gb(device: SampleDevice, memory: Quantity) -> int:
-    """How many GB the label says: that in the profile's or the model's name, else the next whole number."""
-    name = device.partition.replace(".", "-") if device.partition else (device.accelerator.id if device.accelerator else "")
-    found = _LABEL.search(name)
-    return int(found[1]) if found else -(-memory.value() // _GIB)
+    """The GB on the label: from the profile's or model's name, else the memory rounded up."""
+    name = (
+        device.partition.replace(".", "-")
+        if device.partition
+        else (device.accelerator.id if device.accelerator else "")
+    )
+    match = _LABEL.search(name)
+    return int(match[1]) if match else -(-memory.value() // _GIB)
 
 
 def _lower_bound(memory: int, bound: Quantity, *, strict: bool) -> str:
-    """The largest whole number of GiB, below the bound, that a memory passes.
+    """The largest whole number of GiB, below the bound, that a memory satisfies.
 
-    >>> _round(81559 << 20, Quantity.parse("80Gi"), strict=False), _round(40 << 30, Quantity.parse("40Gi"), strict=True)
-    ('79Gi', '39Gi')
+    >>> _lower_bound(81559 << 20, Quantity.parse("80Gi"), strict=False)
+    '79Gi'
+    >>> _lower_bound(40 << 30, Quantity.parse("40Gi"), strict=True)
+    '39Gi'
     """
     gib = memory // _GIB
     if strict and gib * _GIB == memory:
@@ -133,11 +144,12 @@ RULE = Rule(
     name="memory-threshold",
     family="vocabulary",
     level="warning",
-    summary="a bound on memory that a product's label passes and the driver's figure does not",
+    summary="a memory bound excludes a product whose label says it is large enough",
     why=(
-        "Drivers publish the bytes that they can hand out, which is less than the label says: an H100 with 80 GB has "
-        "81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has just 80Gi. A bound at the label's figure leaves "
-        "such devices out in silence, and a strict one (isGreaterThan) even those that have it exactly."
+        "Drivers publish the bytes that can be allocated, which is less than the label says: an H100 with 80 GB "
+        "has 81559Mi, not 80Gi (81920Mi), while an A100 with 80 GB has exactly 80Gi. A bound at the label's "
+        "figure silently excludes such devices, and a strict one (isGreaterThan) even those that have exactly "
+        "that amount."
     ),
     bad=examples.template("h100", selector=_EXPRESSION.format("80Gi")),
     good=examples.template("h100", selector=_EXPRESSION.format("79Gi")),

@@ -1,4 +1,4 @@
-"""V307: a MIG profile that no GPU has, or not the one that is meant."""
+"""V307: a MIG profile that no GPU has, or that the selected GPU does not have."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final, NamedTuple
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, selected_by, sample_devices
+from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, sample_devices, selected_by
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
-from allotment.tools.check.selectors.expressions import LiteralComparison, Expression, LiteralValue, parsed_selectors
+from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
 from allotment.tools.sentences import listed
 from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"
 _FORM = re.compile(r"(?:(?P<compute>[0-9]+)c\.)?(?P<slices>[0-9]+)g\.(?P<memory>[0-9]+)gb(?P<more>[+-].+)?")
-#: Of GPUs whose tables are not among the packaged hardware: H100 with 94 GB, GH200.
+#: Profiles of GPUs that are not among the known hardware: H100 with 94 GB, GH200.
 _OTHER_PROFILES: Final = frozenset({
     "1g.12gb", "1g.12gb+me", "1g.24gb", "1g.24gb+me", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb", "3g.48gb",
     "4g.48gb", "7g.96gb",
@@ -27,7 +27,9 @@ _OTHER_PROFILES: Final = frozenset({
 
 
 class _GpuSelection(NamedTuple):
-    """The GPUs that a selector can mean, in words, and the profiles that they have. ``given``: in the cluster."""
+    """The GPUs that a selector can select, as the start of a message, and their profiles; ``given`` if from the
+    cluster.
+    """
 
     title: str
     profiles: tuple[str, ...]
@@ -36,7 +38,7 @@ class _GpuSelection(NamedTuple):
 
 def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for view, expr in parsed_selectors(bundle):
-        necessary = {comparison_.node.id for comparison_ in necessary_comparisons(expr)}
+        necessary = {required.node.id for required in necessary_comparisons(expr)}
         for comparison in expr.comparisons:
             access = comparison.access
             if access.kind != "attributes" or (access.domain, access.name) != (_DRIVER, "profile"):
@@ -45,12 +47,19 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             for literal in comparison.literals:
                 if isinstance(literal.value, str):
-                    level: Level = "error" if comparison.node.id in necessary and len(comparison.literals) == 1 else "warning"
+                    level: Level = (
+                        "error" if comparison.node.id in necessary and len(comparison.literals) == 1 else "warning"
+                    )
                     yield from _check_profile(bundle, view, expr, comparison, literal, level)
 
 
 def _check_profile(
-    bundle: Bundle, view: SelectorView, expr: Expression, comparison: LiteralComparison, literal: LiteralValue, level: Level
+    bundle: Bundle,
+    view: SelectorView,
+    expr: Expression,
+    comparison: LiteralComparison,
+    literal: LiteralValue,
+    level: Level,
 ) -> Iterator[RuleMatch]:
     name = str(literal.value)
     vocab = vocabulary_of(bundle, _DRIVER)
@@ -67,10 +76,14 @@ def _check_profile(
         suggestion = _nearest(name, gpus.profiles)
     fix = None
     if suggestion:
-        message += f': with as many slices it is "{suggestion}"' if _same_slices(name, suggestion) and gpus else ""
+        message += (
+            f': the profile with the same number of slices is "{suggestion}"'
+            if _same_slices(name, suggestion) and gpus
+            else ""
+        )
         quote = "'" if view.expression[literal.extent[0]] == "'" else '"'
         edit = replace_extent(view, literal.extent, f"{quote}{suggestion}{quote}")
-        fix = Fix(f"ask for {suggestion}", ((view.document, edit),), safe=False)
+        fix = Fix(f"select {suggestion}", ((view.document, edit),), safe=False)
         if not gpus:
             message += f': did you mean "{suggestion}"?'
     available = gpus.profiles if gpus is not None else known_profiles
@@ -78,7 +91,7 @@ def _check_profile(
         view.document,
         view.path,
         message,
-        help=f"profiles are {listed(available)}" if len(available) <= 16 else _profile_examples(samples),
+        help=f"available profiles: {listed(available)}" if len(available) <= 16 else _profile_examples(samples),
         fix=fix,
         level=level if gpus is not None and gpus.given else None,
         span=literal.extent,
@@ -86,12 +99,12 @@ def _check_profile(
 
 
 def _cluster_gpus(bundle: Bundle) -> _GpuSelection | None:
-    """The GPUs of the given cluster, if there are any and all of them are known."""
+    """The GPUs of the given cluster; None if it has none or some of them are unknown."""
     samples = bundle.cached(cluster_samples).get(_DRIVER, ())
     if not samples or any(sample.accelerator is None for sample in samples):
         return None
     if not any(sample.partition or (sample.accelerator and sample.accelerator.mig) for sample in samples):
-        return None  # without MIG there is no profile at all, which V301 says
+        return None  # without MIG there are no profiles, which V301 reports
     supported = [
         profile.name
         for sample in samples
@@ -102,17 +115,25 @@ def _cluster_gpus(bundle: Bundle) -> _GpuSelection | None:
     return _GpuSelection("the GPUs of the cluster have", tuple(profiles), given=True)
 
 
-def _selected_gpus(bundle: Bundle, view: SelectorView, comparison: LiteralComparison, known: Collection[SampleDevice]) -> _GpuSelection | None:
-    """The GPUs that the rest of the selector names, if it names any: by product, architecture, memory…"""
+def _selected_gpus(
+    bundle: Bundle, view: SelectorView, comparison: LiteralComparison, known: Collection[SampleDevice]
+) -> _GpuSelection | None:
+    """The GPUs that the rest of the selector selects by product, architecture or memory; None if it does not restrict
+    them.
+    """
     mig_samples = [sample for sample in known if sample.string_attribute("type") == "mig"]
     selected = selected_by(bundle, view, mig_samples, [comparison.extent])
     products = {sample.accelerator.product: None for sample in selected if sample.accelerator is not None}
-    if not selected or len(products) == len({sample.accelerator.product for sample in mig_samples if sample.accelerator is not None}):
+    if not selected or len(products) == len(
+        {sample.accelerator.product for sample in mig_samples if sample.accelerator is not None}
+    ):
         return None
     names = list(products)
     have = "has" if len(names) == 1 else "have"
-    # Another condition on the piece itself (its memory, say) leaves fewer profiles than the product has.
-    samples = [sample for sample in mig_samples if sample.accelerator is not None and sample.accelerator.product in products]
+    # Conditions on the MIG device itself (such as its memory) select fewer profiles than the product has.
+    samples = [
+        sample for sample in mig_samples if sample.accelerator is not None and sample.accelerator.product in products
+    ]
     return _GpuSelection(f"{listed(names)} {have}", _profiles(samples))
 
 
@@ -121,13 +142,16 @@ def _profiles(devices: Iterable[SampleDevice]) -> tuple[str, ...]:
 
 
 def _nearest(name: str, profiles: Iterable[str]) -> str:
-    """The profile that is plainly meant: the same in another spelling, else as many slices with the nearest memory.
+    """The profile that is probably intended: the same in another spelling, or with the same slices and the nearest
+    memory.
 
     >>> _nearest("3g.40gb", ["1g.5gb", "3g.20gb", "4g.20gb"]), _nearest("1g5gb", ["1g.5gb", "1g.5gb+me"])
     ('3g.20gb', '1g.5gb')
     """
     known = list(profiles)
-    same_spelling = [profile for profile in known if _normalized(profile) == _normalized(name.lower().removeprefix("mig-"))]
+    same_spelling = [
+        profile for profile in known if _normalized(profile) == _normalized(name.lower().removeprefix("mig-"))
+    ]
     if len(same_spelling) == 1:
         return same_spelling[0]
     form = _FORM.fullmatch(name)
@@ -139,7 +163,7 @@ def _nearest(name: str, profiles: Iterable[str]) -> str:
         if (other := _FORM.fullmatch(profile)) and other["slices"] == form["slices"] and other["more"] == form["more"]
     ]
     closest = sorted(by_distance)[:2]
-    # Halfway between two nothing is plain.
+    # Two profiles at the same distance are ambiguous.
     return closest[0][1] if closest and (len(closest) == 1 or closest[0][0] < closest[1][0]) else ""
 
 
@@ -151,14 +175,14 @@ def _normalized(name: str) -> str:
     return re.sub(r"[^a-z0-9+]", "", name)
 
 
-def _profile_examples(known: Iterable[SampleDevice]) -> str:
-    """Profiles by product, for a start."""
+def _profile_examples(samples: Iterable[SampleDevice]) -> str:
+    """The profiles of some products."""
     profiles_by_product: dict[str, list[str]] = {}
-    for sample in known:
+    for sample in samples:
         if sample.partition and sample.accelerator is not None and "+" not in sample.partition:
             profiles_by_product.setdefault(sample.accelerator.product, []).append(sample.partition)
-    told = (f"{product} has {listed(names)}" for product, names in list(profiles_by_product.items())[:2])
-    return "; ".join(told)
+    descriptions = (f"{product} has {listed(names)}" for product, names in list(profiles_by_product.items())[:2])
+    return "; ".join(descriptions)
 
 
 _EXPRESSION = """\
@@ -171,11 +195,12 @@ RULE = Rule(
     name="no-such-mig-profile",
     family="vocabulary",
     level="warning",
-    summary="a MIG profile that no GPU has, or not the one that is meant",
+    summary="a MIG profile that no GPU has, or that the selected GPU does not have",
     why=(
-        "A profile's name tells how many slices it has and how much memory, so the same cut of another GPU is called "
-        "otherwise: half an A100 with 40 GB is 3g.20gb, half of one with 80 GB is 3g.40gb (NVIDIA's MIG guide). A "
-        "selector with another GPU's name is false for every device, and the pod stays pending."
+        "A profile's name states its number of slices and its memory, so the same share of another GPU has "
+        "another name: half an A100 with 40 GB is 3g.20gb, half of one with 80 GB is 3g.40gb (NVIDIA's MIG "
+        "guide). A selector with another GPU's profile name is false for every device, and the pod stays "
+        "pending."
     ),
     bad=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.40gb")),
     good=examples.template("half-a-gpu", class_name="mig.nvidia.com", selector=_EXPRESSION.format("3g.20gb")),

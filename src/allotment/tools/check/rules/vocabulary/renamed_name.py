@@ -1,4 +1,4 @@
-"""V303: a name of another release of the driver."""
+"""V303: a name from another release of the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import cluster_samples, selected_by, selected_by_class
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import rename_access as renamed_access
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
@@ -29,7 +29,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             renaming = vocab.renaming(f"{access.domain}/{access.name}", kind) if vocab is not None else None
             if vocab is not None and renaming is not None and _uses_old_meaning(bundle, expr, access, renaming):
                 match = _in_selector(bundle, view, expr, access, vocab, renaming)
-                # Without a fix there is nothing to do at each of its places.
+                # Without a fix, one report per name is enough.
                 if match.fix is not None or renaming.name not in reported:
                     yield match
                 reported.add(renaming.name)
@@ -41,17 +41,21 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
             if vocab is None or renaming is None:
                 continue
             offered = _names_of_requests(bundle, claim, constraint, domain) or _published_names(bundle, domain)
-            if offered is None or name not in offered or (renaming.redefined and _offered_replacement(renaming, offered)):
+            if (
+                offered is None
+                or name not in offered
+                or (renaming.redefined and _offered_replacement(renaming, offered))
+            ):
                 yield _in_constraint(claim, constraint, vocab, renaming, offered)
 
 
 def _uses_old_meaning(bundle: Bundle, expr: Expression, access: DeviceAccess, renaming: Renamed) -> bool:
-    """Whether the old meaning is meant, and the cluster's driver does not have it."""
+    """Whether the old meaning is intended and the cluster's driver does not have it."""
     offered = _published_names(bundle, access.domain)
     if offered is not None and access.name in offered and not renaming.redefined:
         return False
     if renaming.redefined:
-        # The new meaning is a PCI id (0x74a1), the old one a long number.
+        # The new meaning is a PCI ID (0x74a1), the old one a long number.
         literals = [literal for c in expr.comparisons if c.access == access for literal in c.literals]
         return any(isinstance(literal.value, str) and literal.value.isdigit() for literal in literals)
     return True
@@ -84,7 +88,11 @@ def _in_constraint(
     claim: ClaimView, constraint: ConstraintView, vocab: Vocabulary, renaming: Renamed, offered: frozenset[str] | None
 ) -> RuleMatch:
     path = (*constraint.path, constraint.field)
-    target = renaming.becomes if offered is None else _offered_replacement(renaming, offered) or _offered_alternative(vocab, renaming, offered)
+    target = (
+        renaming.becomes
+        if offered is None
+        else _offered_replacement(renaming, offered) or _offered_alternative(vocab, renaming, offered)
+    )
     fix = None
     if target:
         edit = SetValue(path, target)
@@ -95,23 +103,24 @@ def _in_constraint(
 
 def _message(name: str, vocab: Vocabulary, renaming: Renamed) -> str:
     domain = renaming.name.rpartition("/")[0] or vocab.domain
+    since = f"since release {renaming.release}"
     if renaming.redefined:
-        return f"{quoted(name)} of {domain} has another meaning since release {renaming.release}: it was {renaming.meaning}"
+        return f"{quoted(name)} of {domain} has another meaning {since}: it was {renaming.meaning}"
     replacement = renaming.becomes.removeprefix(f"{domain}/")
-    now = f"it is {replacement} now" if _has_same_type(vocab, renaming) else f"{replacement} comes nearest now"
-    consequence = now if renaming.becomes else "nothing took its place"
-    return f"{domain} publishes no {quoted(name)} since release {renaming.release}: {consequence}"
+    now = f"it is now {replacement}" if _has_same_type(vocab, renaming) else f"{replacement} is the closest replacement"
+    consequence = now if renaming.becomes else "it has no replacement"
+    return f"{domain} publishes no {quoted(name)} {since}: {consequence}"
 
 
 def _help(renaming: Renamed, guard: str) -> str:
     if renaming.redefined:
-        return f"what it was for is {renaming.becomes} now" if renaming.becomes else ""
-    advice = f"; where clusters differ, ask for both: {guard}" if guard and renaming.becomes else ""
+        return f"use {renaming.becomes} for its former meaning" if renaming.becomes else ""
+    advice = f"; to support both releases, test for it: {guard}" if guard and renaming.becomes else ""
     return f"it was {renaming.meaning}{advice}"
 
 
 def _has_same_type(vocab: Vocabulary, renaming: Renamed) -> bool:
-    """Whether the new name has values of the same kind, so that what was compared with the old can stay."""
+    """Whether the new name has values of the same type, so that comparisons remain valid."""
     new = vocab.attributes_by_name.get(renaming.becomes)
     if new is None:
         return renaming.becomes in vocab.capacities_by_name
@@ -127,7 +136,7 @@ def _has_same_type(vocab: Vocabulary, renaming: Renamed) -> bool:
 
 
 def _published_names(bundle: Bundle, domain: str) -> frozenset[str] | None:
-    """The attributes of a driver's devices in the given slices: those of its domain bare, others in full."""
+    """The attributes of a driver's devices in the given slices, both with and without the driver's domain."""
     return bundle.cached(_names_by_driver).get(domain)
 
 
@@ -148,7 +157,7 @@ def _names_of_requests(bundle: Bundle, claim: ClaimView, constraint: ConstraintV
 
 
 def _with_and_without_domain(driver: str, names: Iterable[str]) -> frozenset[str]:
-    """Names as they may be written, with the driver's domain and without."""
+    """Names with the driver's domain and without it, as both may be written."""
     prefix = f"{driver}/"
     return frozenset(form for name in names for form in (name, name.removeprefix(prefix), _full_name(name, driver)))
 
@@ -158,14 +167,16 @@ def _full_name(name: str, driver: str) -> str:
 
 
 def _names_by_driver(bundle: Bundle) -> dict[str, frozenset[str]]:
-    # A standard name that another vendor's driver publishes is none of this one's.
+    # Standard names are collected per driver: another driver's do not count.
     by_driver: dict[str, list[ResourceSlice]] = {}
     for resource_slice in bundle.slices or ():
         by_driver.setdefault(resource_slice.spec.driver, []).append(resource_slice)
     names_by_driver: dict[str, frozenset[str]] = {}
     for driver, slices in by_driver.items():
         attributes = published(slices).attributes
-        names_by_driver[driver] = _with_and_without_domain(driver, (f"{d}/{name}" for d, names in attributes.items() for name in names))
+        names_by_driver[driver] = _with_and_without_domain(
+            driver, (f"{d}/{name}" for d, names in attributes.items() for name in names)
+        )
     return names_by_driver
 
 
@@ -174,8 +185,10 @@ def _offered_replacement(renaming: Renamed, offered: frozenset[str]) -> str:
 
 
 def _offered_alternative(vocab: Vocabulary, renaming: Renamed, offered: frozenset[str]) -> str:
-    """What an older driver publishes of those names that became the same: a GPU's and a partition's."""
-    names = (candidate.name for candidate in vocab.renamed if renaming.becomes and candidate.becomes == renaming.becomes)
+    """The name that an older driver publishes among those that were merged into one: a GPU's and a partition's."""
+    names = (
+        candidate.name for candidate in vocab.renamed if renaming.becomes and candidate.becomes == renaming.becomes
+    )
     return next((name for name in names if name in offered), "")
 
 
@@ -184,11 +197,11 @@ RULE = Rule(
     name="renamed-name",
     family="vocabulary",
     level="warning",
-    summary="a name that the driver published in another release, or that means something else now",
+    summary="the driver renamed the attribute or capacity, or changed its meaning",
     why=(
-        "Drivers renamed attributes when Kubernetes agreed on names of its own (resource.kubernetes.io), and before "
-        "they called themselves stable. A selector with an old name fails on every device, a constraint fits none. "
-        "AMD's deviceID was a number of each GPU's own until 1.0 and is the PCI id of the model since, so that "
+        "Drivers renamed attributes when Kubernetes defined standard names (resource.kubernetes.io) and before "
+        "they became stable. A selector with an old name fails on every device, and a constraint matches none. "
+        "AMD's deviceID was a unique number of each GPU until 1.0 and is the PCI ID of the model since, so that "
         "'of one GPU' silently became 'of one model'."
     ),
     bad=examples.claim(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from allotment.tools.check.selectors.unpublished_names import unpublished_names
 
 
@@ -21,10 +21,11 @@ RULE = Rule(
     level="warning",
     summary="a selector reads an attribute that the driver does not publish",
     why=(
-        "Attributes are dynamic: the API server takes any name, and a name that a device lacks is an error when the "
-        "selector runs. One such device ends the attempt to schedule the pod ('no such key'), which is then tried "
-        "again and again (KEP-4381). Drivers may publish more than is known here, so this is a warning; against the "
-        "slices of a cluster it is an error. Names that are read only where they exist are left alone."
+        "Attribute names are not validated: the API server accepts any name, and reading one that a device does "
+        "not have is an evaluation error. One such device aborts the attempt to schedule the pod ('no such "
+        "key'), which is then retried again and again (KEP-4381). Drivers may publish more names than are known "
+        "here, so this is a warning; against the slices of a cluster it is an error. Names that are only read if "
+        "present are not reported."
     ),
     bad=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].arch == "Hopper"'),
     good=examples.template("hopper", selector='device.attributes["gpu.nvidia.com"].architecture == "Hopper"'),

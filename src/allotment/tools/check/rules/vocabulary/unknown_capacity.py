@@ -9,7 +9,7 @@ from allotment.model.editing.edits import RenameKey
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.reachability import categories_of_class
 from allotment.tools.check.selectors.unpublished_names import unpublished_names
 from allotment.tools.views import ClaimView, RequestView, at
@@ -24,13 +24,13 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _check_request(bundle: Bundle, claim: ClaimView, request: RequestView) -> Iterator[RuleMatch]:
-    """Amounts that a request asks for of devices that several share (KEP-5075)."""
+    """Capacities that a request requires of shareable devices (KEP-5075)."""
     drivers = {category.driver for category in categories_of_class(bundle, claim.document, request.class_name) or ()}
     driver = drivers.pop() if len(drivers) == 1 else ""
     vocab = vocabulary_of(bundle, driver)
     published = bundle.published.capacities.get(driver) if bundle.published is not None else None
     if vocab is None and published is None:
-        return  # nobody told us of it
+        return  # unknown driver
     if published is not None:
         known = set(published)
     else:
@@ -45,8 +45,10 @@ def _check_request(bundle: Bundle, claim: ClaimView, request: RequestView) -> It
         fix = None
         if len(similar) == 1 and similar[0] not in request.capacity:
             message += f': did you mean "{similar[0]}"?'
-            fix = Fix(f"ask for {similar[0]}", ((claim.document, RenameKey(path, similar[0])),), safe=False)
-        yield RuleMatch(claim.document, path, message, fix=fix, level="error" if published is not None else "warning", at_key=True)
+            fix = Fix(f"request {similar[0]}", ((claim.document, RenameKey(path, similar[0])),), safe=False)
+        yield RuleMatch(
+            claim.document, path, message, fix=fix, level="error" if published is not None else "warning", at_key=True
+        )
 
 
 RULE = Rule(
@@ -56,9 +58,10 @@ RULE = Rule(
     level="warning",
     summary="a selector or request names a capacity that the driver does not publish",
     why=(
-        "As with attributes, the API server takes any name of a capacity, and a device without it makes the selector "
-        "fail when it runs: the pod is not scheduled and the attempt is repeated (KEP-4381). A warning, because a "
-        "driver may publish more than is known here; against the slices of a cluster an error."
+        "As with attributes, the API server accepts any capacity name, and reading one that a device does not "
+        "have is an evaluation error: the pod is not scheduled and the attempt is repeated (KEP-4381). This is a "
+        "warning, because a driver may publish more names than are known here; against the slices of a cluster "
+        "it is an error."
     ),
     bad=examples.template(
         "large-gpu", selector='device.capacity["gpu.nvidia.com"].vram.isGreaterThan(quantity("30Gi"))\n'

@@ -1,4 +1,4 @@
-"""V306: a class that nobody makes."""
+"""V306: a class that is neither in the files nor installed by a driver."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.class_suggestions import ClassSuggestion, suggest_class
 from allotment.tools.check.names.known_names import vocabularies
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of
 
-_NAME_FORMAT = "names of classes have lower-case letters, digits, - and ."
+_NAME_FORMAT = "class names consist of lower-case letters, digits, '-' and '.'"
 #: The name of an extended resource that stands for a class of its own accord (KEP-5004).
 IMPLICIT_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class _ClassReference(NamedTuple):
-    """A place that names a class: the field of a request, or a container's resource (``key``)."""
+    """A reference to a class: the field of a request, or a container's extended resource (``key``)."""
 
     document: Document
     path: Path
@@ -38,28 +38,32 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     existing = {view.name for view in bundle.classes} | set(bundle.known_classes)
     charts = tuple(vocabularies(bundle))
     charts_by_class = {term.name: chart for chart in charts for term in chart.classes}
-    # A cluster's dump without a single class says nothing about classes.
+    # A snapshot without any class does not include classes.
     is_complete = bundle.cluster is not None and (bundle.cluster.fleet_only or bool(bundle.cluster.of(DeviceClass)))
     for reference in _class_references(bundle):
         is_invalid = subdomain_problems(reference.name)
         if not is_invalid and (reference.name in existing or (not is_complete and reference.name in charts_by_class)):
             continue
         if is_invalid:
-            message = f'"{reference.name}" cannot be the name of a class, and the API server refuses it'
+            message = f'"{reference.name}" is not a valid class name: the API server rejects it'
         elif is_complete:
-            message = f'class "{reference.name}" does not exist in the cluster: pods that ask for it stay pending'
+            message = f'class "{reference.name}" does not exist in the cluster: pods that request it stay pending'
         else:
             message = f'class "{reference.name}" is not in the files, and no known driver installs it'
         renaming = _renamed_class(reference.name, charts)
         if renaming is not None:
             chart, renamed = renaming
-            message = f'class "{reference.name}" is no more: {chart.driver} installs none since {renamed.release}'
+            message = (
+                f'class "{reference.name}" was removed: {chart.driver} does not install it since {renamed.release}'
+            )
         suggestion = _suggest(reference, renaming, charts_by_class, existing, charts, is_complete)
         yield RuleMatch(
             reference.document,
             reference.path,
             message,
-            help=_help(reference, suggestion, charts_by_class, renaming) if suggestion or not is_invalid else _NAME_FORMAT,
+            help=_help(reference, suggestion, charts_by_class, renaming)
+            if suggestion or not is_invalid
+            else _NAME_FORMAT,
             fix=_fix(reference, suggestion),
             level="error" if is_complete or is_invalid else "note" if suggestion is None and renaming is None else None,
             at_key=reference.key,
@@ -112,7 +116,7 @@ def _suggest(
 
 
 def _needs_parameters(chart: Vocabulary, name: str) -> bool:
-    """Whether claims of a class carry parameters that nobody can guess."""
+    """Whether claims of a class need parameters that cannot be guessed."""
     term = chart.device_class(name)
     for key, types in chart.configs.items():
         if term is not None and not set(types).isdisjoint(term.types):
@@ -124,19 +128,24 @@ def _needs_parameters(chart: Vocabulary, name: str) -> bool:
 
 
 def _help(
-    reference: _ClassReference, suggestion: ClassSuggestion | None, charts_by_class: dict[str, Vocabulary], renaming: tuple[Vocabulary, Renamed] | None
+    reference: _ClassReference,
+    suggestion: ClassSuggestion | None,
+    charts_by_class: dict[str, Vocabulary],
+    renaming: tuple[Vocabulary, Renamed] | None,
 ) -> str:
     if renaming is not None:
         chart, renamed = renaming
-        text = f"it was for {renamed.meaning}" + (f"; now {renamed.becomes} is" if renamed.becomes else "")
+        text = f"it was for {renamed.meaning}" + (f"; use {renamed.becomes} instead" if renamed.becomes else "")
         if renamed.becomes and _needs_parameters(chart, renamed.becomes):
-            text += ", in claims that the driver's controller writes"
+            text += ", in claims that the driver's controller creates"
         return text
     if reference.name in charts_by_class:
-        return f"the chart of {charts_by_class[reference.name].driver} installs it; or make a DeviceClass of that name"
+        return (
+            f"the chart of {charts_by_class[reference.name].driver} installs it; or create a DeviceClass with this name"
+        )
     if suggestion is not None:
         return suggestion.reason
-    return "check it together with the file of the DeviceClass, or give --cluster"
+    return "check it together with the file that defines the DeviceClass, or pass --cluster"
 
 
 def _fix(reference: _ClassReference, suggestion: ClassSuggestion | None) -> Fix | None:
@@ -169,12 +178,12 @@ RULE = Rule(
     name="unknown-class",
     family="vocabulary",
     level="warning",
-    summary="a request names a class that neither the files nor any driver's chart makes",
+    summary="a request names a class that is neither in the files nor installed by a known driver",
     why=(
-        "A DeviceClass is an object that somebody must have made: the driver's chart, or an administrator. The API "
-        "server takes a claim that names a missing class, and the scheduler then keeps the pod pending with 'device "
-        "class … does not exist' until there is one (KEP-4381). Names in articles are often made up. Against a given "
-        "cluster a missing class is an error; where nothing tells what was meant, it is a note."
+        "A DeviceClass must be created, by the driver's chart or by an administrator. The API server accepts a "
+        "claim that names a missing class, and the scheduler then keeps the pod pending with 'device class … "
+        "does not exist' until the class exists (KEP-4381). Names in articles are often invented. Against a "
+        "given cluster a missing class is an error; if nothing indicates which class was intended, it is a note."
     ),
     bad=examples.template("small-gpu", class_name="nvidia-mig"),
     good=examples.template("small-gpu", class_name="mig.nvidia.com"),

@@ -1,4 +1,4 @@
-"""V305: a driver that nobody has under that name."""
+"""V305: a driver name that no driver has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN, typo_of, vocabularies
-from allotment.tools.check.rule import Fix, RuleMatch, Level, Rule
+from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.expressions import Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary_at
 from allotment.tools.views import ClaimView, ClassView, SelectorView, at, text
@@ -25,69 +25,76 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     names = _DriverNames(bundle)
     for view, expr in parsed_selectors(bundle):
         for name, extent in expr.compared_drivers:
-            yield from names.unknown(view, expr, name, extent, f'no driver is called "{name}"')
-        seen: set[str] = set()
-        tested = {name for name, _ in expr.compared_drivers if not names.meant(name)}
+            yield from names.report_unknown(view, expr, name, extent, f'no driver is named "{name}"')
+        reported: set[str] = set()
+        tested = {name for name, _ in expr.compared_drivers if not names.suggestion(name)}
         for access in expr.accesses:
-            # A domain without a dot is C205's: most likely a name stands in its place.
-            # One with a slash is, too; one that device.driver is compared with is told of there.
+            # C205 reports domains without a dot, which are probably names, and those with a slash.
+            # A domain that device.driver is compared with is reported there.
             if not access.steps or "." not in access.domain or "/" in access.domain or access.domain in tested:
                 continue
-            if access.domain not in seen or names.meant(access.domain):
-                seen.add(access.domain)
-                message = f'no driver publishes anything in "{access.domain}"'
-                yield from names.unknown(view, expr, access.domain, access.steps[0].key_extent, message)
-    holders: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)
-    for holder in holders:
-        for config in holder.configs:
+            if access.domain not in reported or names.suggestion(access.domain):
+                reported.add(access.domain)
+                message = f'no driver publishes names in "{access.domain}"'
+                yield from names.report_unknown(view, expr, access.domain, access.steps[0].key_extent, message)
+    views: tuple[ClaimView | ClassView, ...] = (*bundle.claims, *bundle.classes)
+    for owner in views:
+        for config in owner.configs:
             path = (*config.path, "opaque", "driver")
-            suggestion = names.meant(config.driver) if config.driver else ""
+            suggestion = names.suggestion(config.driver) if config.driver else ""
             if suggestion:
                 yield RuleMatch(
-                    holder.document,
+                    owner.document,
                     path,
-                    f'no driver is called "{config.driver}", so nobody reads these parameters: '
-                    f"{names.vendor(suggestion)} is {suggestion}",
-                    fix=_fix(holder, SetValue(path, suggestion), suggestion),
+                    f'no driver is named "{config.driver}", so these parameters are not read: '
+                    f"{names.description(suggestion)} is {suggestion}",
+                    fix=_fix(owner, SetValue(path, suggestion), suggestion),
                 )
 
 
 class _DriverNames:
-    """Drivers that there are: known ones, and those of slices and parameters in the files or the cluster."""
+    """The driver names that exist: known drivers, and those of slices and parameters in the files or the cluster."""
 
     def __init__(self, bundle: Bundle) -> None:
         published = bundle.published
-        self.given = published
+        self.published = published
         slice_drivers = {text(at(d.tree, ("spec", "driver"))) for d in bundle.documents if d.kind == "ResourceSlice"}
-        self.real = {*drivers(), STANDARD_DOMAIN, *slice_drivers, *(published.domains() if published is not None else ())}
+        self.existing = {
+            *drivers(),
+            STANDARD_DOMAIN,
+            *slice_drivers,
+            *(published.domains() if published is not None else ()),
+        }
         self.mistaken = {name: vocab.driver for vocab in vocabularies(bundle) for name in vocab.mistaken}
         self.titles = {vocab.driver: vocab.title for vocab in vocabularies(bundle)}
 
-    def meant(self, name: str) -> str:
-        """The driver that is meant by a name that is none; empty where it is one, or nobody knows."""
-        if name in self.real or not name:
+    def suggestion(self, name: str) -> str:
+        """The driver that was probably intended; empty if the name exists or there is no suggestion."""
+        if name in self.existing or not name:
             return ""
         if name in self.mistaken:
             return self.mistaken[name]
-        # Names of examples are made up, and many of them alike: acme.example.com is none of gpu.example.com's.
-        return "" if _EXAMPLE_DOMAIN.search(name) else typo_of(name, self.real - {STANDARD_DOMAIN})
+        # Example domains are invented and often similar: acme.example.com is no typo of gpu.example.com.
+        return "" if _EXAMPLE_DOMAIN.search(name) else typo_of(name, self.existing - {STANDARD_DOMAIN})
 
-    def vendor(self, driver: str) -> str:
-        """What to call a driver before its name is told."""
+    def description(self, driver: str) -> str:
+        """A description of a driver, followed by its name in messages."""
         title = self.titles.get(driver, "")
-        return f"that of {title.partition(':')[0]}" if title else "the nearest"
+        return f"the driver of {title.partition(':')[0]}" if title else "the closest name"
 
-    def unknown(self, view: SelectorView, expr: Expression, name: str, extent: Extent, message: str) -> Iterator[RuleMatch]:
-        """What is to be said of a driver's name in an expression."""
-        suggestion = self.meant(name)
-        is_absent = self.given is not None and bool(self.given.drivers) and name not in self.real
+    def report_unknown(
+        self, view: SelectorView, expr: Expression, name: str, extent: Extent, message: str
+    ) -> Iterator[RuleMatch]:
+        """The match for a driver name in an expression, if it is unknown."""
+        suggestion = self.suggestion(name)
+        is_absent = self.published is not None and bool(self.published.drivers) and name not in self.existing
         if not suggestion and not is_absent:
             return
         level: Level = "error" if is_absent and is_necessary_at(expr, extent) else "warning"
         quote = view.expression[extent[0]]
         fix = None
         if suggestion:
-            message += f": {self.vendor(suggestion)} is {suggestion}"
+            message += f": {self.description(suggestion)} is {suggestion}"
             if quote in "\"'":
                 edit = ReplaceText(view.path, extent[0], extent[1], f"{quote}{suggestion}{quote}")
                 fix = _fix(view, edit, suggestion)
@@ -96,8 +103,8 @@ class _DriverNames:
         yield RuleMatch(view.document, view.path, message, fix=fix, span=extent, level=level)
 
 
-def _fix(holder: SelectorView | ClaimView | ClassView, edit: Edit, suggestion: str) -> Fix:
-    return Fix(f"write {suggestion}", ((holder.document, edit),), safe=False)
+def _fix(view: SelectorView | ClaimView | ClassView, edit: Edit, suggestion: str) -> Fix:
+    return Fix(f"write {suggestion}", ((view.document, edit),), safe=False)
 
 
 RULE = Rule(
@@ -105,11 +112,11 @@ RULE = Rule(
     name="unknown-driver",
     family="vocabulary",
     level="warning",
-    summary="a driver's name that no driver has",
+    summary="no driver has this name",
     why=(
-        "A selector that compares device.driver with a name nobody has is false for every device, without any error; "
-        "parameters for such a driver are read by nobody. The names of resources of device plugins (nvidia.com/gpu) "
-        "are not those of drivers (gpu.nvidia.com)."
+        "A selector that compares device.driver with an unknown name is false for every device, without an "
+        "error; parameters for such a driver are never read. The names of device plugin resources "
+        "(nvidia.com/gpu) are not driver names (gpu.nvidia.com)."
     ),
     bad=examples.device_class("any-gpu", 'device.driver == "nvidia.com"'),
     good=examples.device_class("any-gpu", 'device.driver == "gpu.nvidia.com"'),

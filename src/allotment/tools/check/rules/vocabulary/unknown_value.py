@@ -10,19 +10,19 @@ from allotment.engine.diagnosis.published_names import likeness, near, qualified
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
-from allotment.tools.check.selectors.expressions import LiteralComparison, Expression, LiteralValue, parsed_selectors
-from allotment.tools.sentences import either, quoted
+from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
+from allotment.tools.sentences import listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Attribute
 
-#: Attributes whose values have a rule of their own (V307).
+#: An attribute whose values V307 checks.
 _PROFILE = "gpu.nvidia.com/profile"
 
 
 class _ValueSuggestion(NamedTuple):
-    """What was probably meant: a value, or ``part`` of many."""
+    """The value that was probably intended; with ``part``, a substring of several values."""
 
     value: str
     part: bool = False
@@ -45,32 +45,50 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
 
 
 def _check_value(
-    view: SelectorView, expr: Expression, comparison: LiteralComparison, literal: LiteralValue, term: Attribute, known: set[str]
+    view: SelectorView,
+    expr: Expression,
+    comparison: LiteralComparison,
+    literal: LiteralValue,
+    term: Attribute,
+    known: set[str],
 ) -> Iterator[RuleMatch]:
     value = str(literal.value)
     is_product = term.name.endswith("/productName")
-    suggestions = _similar_products(value, known) if is_product else [_ValueSuggestion(candidate) for candidate in _similar_values(value, known, closed=term.closed)]
+    suggestions = (
+        _similar_products(value, known)
+        if is_product
+        else [_ValueSuggestion(candidate) for candidate in _similar_values(value, known, closed=term.closed)]
+    )
     if not suggestions and not term.closed:
         return
     message = f'no known device has {comparison.access.name} "{value}"'
     if len(suggestions) == 1 and not suggestions[0].part:
         message += f': did you mean "{suggestions[0].value}"?'
     elif suggestions:
-        message += ": the names that have it in them are longer" if suggestions[0].part else ""
-    values = sorted(candidate for candidate in known if value.lower() in candidate.lower()) if suggestions and suggestions[0].part else sorted(known)
-    value_list = either(map(quoted, values[:12]))
+        message += ": the names that contain it are longer" if suggestions[0].part else ""
+    values = (
+        sorted(candidate for candidate in known if value.lower() in candidate.lower())
+        if suggestions and suggestions[0].part
+        else sorted(known)
+    )
+    value_list = listed(map(quoted, values[:12]))
     yield RuleMatch(
         view.document,
         view.path,
         message,
-        help=f"{comparison.access.name} is {value_list}" + (", and so on" if len(values) > 12 else ""),
+        help=f"known values are {value_list}" + (f", and {len(values) - 12} more" if len(values) > 12 else ""),
         fix=_fix(view, expr, comparison, literal, suggestions, known),
         span=literal.extent,
     )
 
 
 def _fix(
-    view: SelectorView, expr: Expression, comparison: LiteralComparison, literal: LiteralValue, suggestions: list[_ValueSuggestion], known: set[str]
+    view: SelectorView,
+    expr: Expression,
+    comparison: LiteralComparison,
+    literal: LiteralValue,
+    suggestions: list[_ValueSuggestion],
+    known: set[str],
 ) -> Fix | None:
     if len(suggestions) != 1:
         return None
@@ -84,20 +102,25 @@ def _fix(
         models = [_similar_products(str(product.value), known) for product in comparison.literals]
         if any(len(product) != 1 or not product[0].part for product in models):
             return None
-        tests = " || ".join(f"{view.expression[start:stop]}.contains({quote}{product[0].value}{quote})" for product in models)
+        tests = " || ".join(
+            f"{view.expression[start:stop]}.contains({quote}{product[0].value}{quote})" for product in models
+        )
         is_whole_expression = comparison.extent == (0, len(view.expression))
         edit = replace_extent(view, comparison.extent, tests if is_whole_expression else f"({tests})")
-        text = f"ask whether {comparison.access.name} contains one of them"
+        text = f"test whether {comparison.access.name} contains one of them"
         return Fix(text, ((view.document, edit),), safe=False)
     negation = "!" if comparison.operator == "!=" else ""
     edit = replace_extent(view, comparison.extent, f"{negation}{view.expression[start:stop]}.contains({text})")
-    return Fix(f"ask whether {comparison.access.name} contains {text}", ((view.document, edit),), safe=False)
+    return Fix(f"test whether {comparison.access.name} contains {text}", ((view.document, edit),), safe=False)
 
 
 def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
-    """The values that one was meant for. Where there may be others, a number makes it another value, not a slip.
+    """The values that were probably intended. In open sets, a different number makes a different value, not a typo.
 
-    >>> _named("Amper", {"Ampere", "Hopper"}, closed=False), _named("0x2331", {"0x2330"}, closed=False)
+    >>> (
+    ...     _similar_values("Amper", {"Ampere", "Hopper"}, closed=False),
+    ...     _similar_values("0x2331", {"0x2330"}, closed=False),
+    ... )
     (['Ampere'], [])
     """
     same_spelling = sorted(candidate for candidate in known if _normalized(candidate) == _normalized(value))
@@ -105,14 +128,21 @@ def _similar_values(value: str, known: set[str], *, closed: bool) -> list[str]:
         return same_spelling or list(near(value, known))
     if any(letter.isdigit() for letter in value):
         return []
-    return [candidate for candidate in near(value, known) if likeness(value, candidate) >= TYPO_LIKENESS or set(_words(value)) < set(_words(candidate))]
+    return [
+        candidate
+        for candidate in near(value, known)
+        if likeness(value, candidate) >= TYPO_LIKENESS or set(_name_parts(value)) < set(_name_parts(candidate))
+    ]
 
 
 def _similar_products(value: str, known: Iterable[str]) -> list[_ValueSuggestion]:
-    """The product that a name was meant for. Only what cannot be a whole name is held to be none.
+    """The product that was probably intended. Strings that may be complete product names have no suggestions.
 
-    >>> _product("h100", ["NVIDIA H100 80GB HBM3", "Tesla T4"]), _product("NVIDIA L40", ["NVIDIA L40S"])
-    ([_Meant(value='H100', part=True)], [])
+    >>> (
+    ...     _similar_products("h100", ["NVIDIA H100 80GB HBM3", "Tesla T4"]),
+    ...     _similar_products("NVIDIA L40", ["NVIDIA L40S"]),
+    ... )
+    ([_ValueSuggestion(value='H100', part=True)], [])
     """
     normalized = _normalized(value)
     if not normalized:
@@ -120,7 +150,9 @@ def _similar_products(value: str, known: Iterable[str]) -> list[_ValueSuggestion
     same_spelling = [candidate for candidate in known if _normalized(candidate) == normalized]
     if same_spelling:
         return [_ValueSuggestion(candidate) for candidate in sorted(same_spelling)]
-    containing = [candidate for candidate in sorted(known) if _contains_sequence(_words(candidate), _words(value))]
+    containing = [
+        candidate for candidate in sorted(known) if _contains_sequence(_name_parts(candidate), _name_parts(value))
+    ]
     if not containing:
         return []
     if value in containing[0] or value.upper() in containing[0]:
@@ -128,21 +160,21 @@ def _similar_products(value: str, known: Iterable[str]) -> list[_ValueSuggestion
     return [_ValueSuggestion(candidate) for candidate in containing] if len(containing) == 1 else []
 
 
-def _contains_sequence(whole: list[str], part: list[str]) -> bool:
-    """Whether words stand in a row among others: a model's name within a product's."""
-    return any(whole[n : n + len(part)] == part for n in range(len(whole) - len(part) + 1))
+def _contains_sequence(sequence: list[str], subsequence: list[str]) -> bool:
+    """Whether a list contains another one as a contiguous sequence."""
+    return any(sequence[n : n + len(subsequence)] == subsequence for n in range(len(sequence) - len(subsequence) + 1))
 
 
-def _words(name: str) -> list[str]:
+def _name_parts(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", name.lower())
 
 
 def _normalized(name: str) -> str:
-    return "".join(_words(name))
+    return "".join(_name_parts(name))
 
 
 def _published_values(bundle: Bundle) -> dict[str, set[str]]:
-    """The values that given slices have, by the full names of attributes."""
+    """The string values in the given slices, by the full names of attributes."""
     values: dict[str, set[str]] = {}
     for resource_slice in bundle.slices or ():
         for device in resource_slice.spec.devices or ():
@@ -159,9 +191,9 @@ RULE = Rule(
     level="warning",
     summary="an attribute is compared with a value that no known device has",
     why=(
-        "Values are compared to the letter: 'ampere' is not 'Ampere', and NVML calls an H100 'NVIDIA H100 80GB HBM3'. "
-        "Such a comparison is simply false, so the pod stays pending without any error. Where an attribute may have "
-        "values that nobody told us of (products), only what comes near a known one is told."
+        "String comparison is exact: 'ampere' is not 'Ampere', and NVML calls an H100 'NVIDIA H100 80GB HBM3'. "
+        "Such a comparison is false, so the pod stays pending without an error. For attributes that may have "
+        "unknown values (products), only values similar to a known one are reported."
     ),
     bad=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "ampere"'),
     good=examples.template("ampere", selector='device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),

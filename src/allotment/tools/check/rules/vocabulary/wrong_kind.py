@@ -1,4 +1,4 @@
-"""V312: an attribute compared with a literal of another kind than its values are."""
+"""V312: an attribute compared with a literal of another type than its values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import vocabulary_of
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import DeviceAccess, LiteralComparison, LiteralValue, parsed_selectors
 from allotment.tools.views import SelectorView
 
-#: What to call values and literals of a kind.
+#: The types of values and literals in messages.
 _TYPE_NAMES: Final = {
-    "string": "a string", "int": "a whole number", "bool": "true or false", "version": "a version",
+    "string": "a string", "int": "an integer", "bool": "true or false", "version": "a version",
     "double": "a number",
 }  # fmt: skip
 _INT = re.compile(r"-?[0-9]{1,18}")
@@ -30,13 +30,17 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             for literal in comparison.literals:
                 literal_type = _literal_type(literal, attribute_type)
-                # A version compared with a text or a number is an error, and C203's.
-                if literal_type and literal_type != attribute_type and (attribute_type != "version" or literal_type == "bool"):
+                # C203 reports versions that are compared with strings or numbers.
+                if (
+                    literal_type
+                    and literal_type != attribute_type
+                    and (attribute_type != "version" or literal_type == "bool")
+                ):
                     yield _report(view, comparison, literal, attribute_type, literal_type)
 
 
 def _attribute_type(bundle: Bundle, access: DeviceAccess) -> str:
-    """The kind of an attribute's values, by the given slices or the driver's words; empty where nobody knows."""
+    """The type of an attribute's values, from the given slices or the driver's vocabulary; empty if unknown."""
     if access.kind != "attributes":
         return ""
     if bundle.published is not None:
@@ -49,26 +53,27 @@ def _attribute_type(bundle: Bundle, access: DeviceAccess) -> str:
 
 
 def _literal_type(literal: LiteralValue, attribute_type: str) -> str:
-    """The kind of a literal; empty for those that other rules speak of."""
+    """The type of a literal; empty for literals that other rules check."""
     if isinstance(literal.value, bool):
         return "bool"
     if isinstance(literal.value, int):
         return "int"
     if isinstance(literal.value, float):
-        # In CEL 4 equals 4.0.
+        # In CEL, 4 equals 4.0.
         return "int" if attribute_type == "int" and literal.value.is_integer() else "double"
     return "string" if isinstance(literal.value, str) else ""
 
 
-def _report(view: SelectorView, comparison: LiteralComparison, literal: LiteralValue, attribute_type: str, literal_type: str) -> RuleMatch:
+def _report(
+    view: SelectorView, comparison: LiteralComparison, literal: LiteralValue, attribute_type: str, literal_type: str
+) -> RuleMatch:
     access = comparison.access
     source = view.expression[literal.extent[0] : literal.extent[1]]
+    consequence = "they are never equal" if comparison.operator in ("==", "!=", "in") else "comparing them fails"
     return RuleMatch(
         view.document,
         view.path,
-        f"{access.name} is {_TYPE_NAMES[attribute_type]}, and {source} is {_TYPE_NAMES[literal_type]}: they are never equal"
-        if comparison.operator in ("==", "!=", "in")
-        else f"{access.name} is {_TYPE_NAMES[attribute_type]}, and {source} is {_TYPE_NAMES[literal_type]}: comparing them is an error",
+        f"{access.name} is {_TYPE_NAMES[attribute_type]}, but {source} is {_TYPE_NAMES[literal_type]}: {consequence}",
         fix=_fix(view, literal, attribute_type, source),
         span=literal.extent,
     )
@@ -95,11 +100,11 @@ RULE = Rule(
     name="wrong-kind",
     family="vocabulary",
     level="warning",
-    summary="an attribute is compared with a literal of another kind than its values",
+    summary="an attribute is compared with a literal of another type than its values",
     why=(
-        "An attribute has a type (string, version, int, bool), which the API server does not know when it checks an "
-        "expression. In CEL values of different types are never equal, without any error, and ordering them fails "
-        "when the selector runs."
+        "An attribute has a type (string, version, int, bool), which the API server does not know when it checks "
+        "an expression. In CEL, values of different types are never equal, without an error, and ordering them "
+        "fails at evaluation."
     ),
     bad=examples.template(
         "channel",

@@ -42,13 +42,13 @@ spec:
 """
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """A finding: the rule's code, what it says, the text that it is about, and that text after the fix."""
 
     code: str
     message: str
-    part: str
-    becomes: str | None
+    text: str
+    fixed: str | None
 
 
 def bundle(expression: str, class_name: str = "", fleet: str = "") -> Bundle:
@@ -57,7 +57,7 @@ def bundle(expression: str, class_name: str = "", fleet: str = "") -> Bundle:
     return bundle_of(_CLAIM.format(class_name, written) if class_name else _CLASS.format(written), fleet=fleet)
 
 
-def found(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[str, RuleMatch]]:
+def matches_of(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[str, RuleMatch]]:
     """What the rules find, with their codes."""
     held = bundle(expression, class_name, fleet)
     return [(rule.code, one) for rule in CEL_RULES for one in rule.find(held)]
@@ -65,23 +65,23 @@ def found(expression: str, class_name: str = "", fleet: str = "") -> list[tuple[
 
 def codes(expression: str, class_name: str = "") -> list[str]:
     """The codes of what the rules find."""
-    return [code for code, _ in found(expression, class_name)]
+    return [code for code, _ in matches_of(expression, class_name)]
 
 
-def told(expression: str, class_name: str = "") -> list[Told]:
+def reports_of(expression: str, class_name: str = "") -> list[Report]:
     """What the rules find, to be read."""
     return [
-        Told(
+        Report(
             code,
             one.message,
             expression[slice(*one.span)] if one.span else expression,
-            mended(expression, one) if one.fix else None,
+            apply_fix(expression, one) if one.fix else None,
         )
-        for code, one in found(expression, class_name)
+        for code, one in matches_of(expression, class_name)
     ]
 
 
-def mended(expression: str, one: RuleMatch) -> str:
+def apply_fix(expression: str, one: RuleMatch) -> str:
     """The expression after a finding's fix."""
     assert one.fix is not None
     for document, edit in reversed(one.fix.edits):
@@ -93,17 +93,17 @@ def mended(expression: str, one: RuleMatch) -> str:
     return expression
 
 
-def first(number: int) -> int:
+def pick_first(number: int) -> int:
     """The first of so many."""
     return 0
 
 
-def in_the_end(expression: str, class_name: str = "", pick: Callable[[int], int] = first) -> tuple[str, list[str]]:
+def fix_all(expression: str, class_name: str = "", pick: Callable[[int], int] = pick_first) -> tuple[str, list[str]]:
     """The expression when no fix is left, and the codes of what is; ``pick`` says which of several fixes goes first."""
     for _ in range(24):
-        findings = found(expression, class_name)
+        findings = matches_of(expression, class_name)
         fixable = [one for _, one in findings if one.fix is not None]
         if not fixable:
             return expression, [code for code, _ in findings]
-        expression = mended(expression, fixable[pick(len(fixable))])
+        expression = apply_fix(expression, fixable[pick(len(fixable))])
     raise AssertionError(f"fixes go on for ever: {expression}")

@@ -18,7 +18,7 @@ from allotment.tools.check.rules.cel import CEL_RULES
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
 from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
-from tests.unit.tools.check.rules.cel.mending import bundle, codes, found, in_the_end, mended
+from tests.unit.tools.check.rules.cel.mending import bundle, codes, matches_of, fix_all, apply_fix
 
 _FEATURES = Features(kube="1.36")
 _ORDERED = f'({C}.memory.add(1).compareTo(quantity("40Gi")) > 0 || {N}.driverVersion == semver("550.1.0"))'
@@ -30,7 +30,7 @@ def test_examples_keep_what_they_promise(rule: Rule) -> None:
     (one,) = rule.find(bad)
     assert [r.code for r in CEL_RULES for _ in r.find(good)] == []
     if rule.fixable:
-        assert mended(bad.selectors[0].expression, one) == good.selectors[0].expression
+        assert apply_fix(bad.selectors[0].expression, one) == good.selectors[0].expression
         assert one.fix is not None
         assert ("safe" if one.fix.safe else "unsafe") in rule.fixable.split(" or ")
     else:
@@ -77,7 +77,7 @@ def test_examples_keep_what_they_promise(rule: Rule) -> None:
 @given(picks=st.lists(st.integers(0, 6), min_size=24, max_size=24))
 def test_whatever_is_mended_first(written: str, class_name: str, becomes: str, picks: list[int]) -> None:
     order = iter(picks)
-    assert in_the_end(written, class_name, lambda many: next(order) % many) == (becomes, [])
+    assert fix_all(written, class_name, lambda many: next(order) % many) == (becomes, [])
     compile_selector(becomes, _FEATURES, env="new")
 
 
@@ -96,12 +96,12 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES, max_size=14).map("".join), st.sampled_from(["", "gpu.nvidia.com", "nobody-knows"]))
 def test_no_expression_breaks_a_rule(source: str, class_name: str) -> None:
-    for code, one in found(source, class_name):
+    for code, one in matches_of(source, class_name):
         if one.span is not None:
             assert 0 <= one.span[0] < one.span[1] <= len(source), code
         if one.fix is not None:
-            assert mended(source, one) != source, code
-    in_the_end(source, class_name)
+            assert apply_fix(source, one) != source, code
+    fix_all(source, class_name)
 
 
 @given(st.lists(_PIECES, max_size=10).map("".join))
@@ -156,7 +156,7 @@ _DEVICES = st.builds(
 
 @given(_SELECTORS, st.lists(_DEVICES, min_size=1, max_size=6))
 def test_a_guard_turns_errors_into_no_and_leaves_the_rest(source: str, devices: list[DeviceInput]) -> None:
-    becomes, left = in_the_end(source)
+    becomes, left = fix_all(source)
     assert "C201" not in left
     before = compile_selector(source, _FEATURES)
     after = compile_selector(becomes, _FEATURES)

@@ -8,7 +8,7 @@ from allotment.tools.check.rules.cel import capacity_in_attributes, unguarded_na
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
 from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
-from tests.unit.tools.check.rules.cel.mending import codes, found, told
+from tests.unit.tools.check.rules.cel.mending import codes, matches_of, reports_of
 
 GPU = "gpu.nvidia.com"
 STANDARD = "device.attributes['resource.kubernetes.io']"
@@ -101,7 +101,7 @@ STANDARD = "device.attributes['resource.kubernetes.io']"
 def test_a_mistake_is_found_once_and_mended(source: str, code: str, part: str, becomes: str | None) -> None:
     if becomes is not None and "'" in source and '"' not in source:
         becomes = becomes.replace('"', "'")  # an expression keeps to its quotes
-    assert [(one.code, one.part, one.becomes) for one in told(source, GPU)] == [(code, part, becomes)]
+    assert [(one.code, one.text, one.fixed) for one in reports_of(source, GPU)] == [(code, part, becomes)]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_what_is_said() -> None:
             "device.attributes['model'] == 'x'", f"{N}.addressingMode == 'x'", f"{N}.memory == quantity('1')",
             f"{N}.driverVersion == semver('1')", f"{C}.memory > 1", f"{C}.memory == quantity('1GB')",
         )
-        for one in told(source, GPU)
+        for one in reports_of(source, GPU)
     }  # fmt: skip
     assert said == {
         "C201": "and is no part of CEL: write &&",
@@ -150,13 +150,13 @@ def test_what_is_said() -> None:
 
 
 def test_upstream_s_own_words_are_below() -> None:
-    ((_, one),) = found("device.driver == 1", GPU)
+    ((_, one),) = matches_of("device.driver == 1", GPU)
     assert one.message == "CEL has no == between text and a number"
     assert one.help == ("the API server says: found no matching overload for '_==_' applied to '(string, int)'")
 
 
 def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> None:
-    ((code, one),) = found("device.attributes['x'] == 'y'", "nobody-knows")
+    ((code, one),) = matches_of("device.attributes['x'] == 'y'", "nobody-knows")
     assert (code, one.fix) == ("C205", None)
     assert one.help == 'write device.attributes["<driver>"].x, with the name of the driver'
 
@@ -180,7 +180,7 @@ def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> 
     ],
 )  # fmt: skip
 def test_guards(source: str, becomes: str | None) -> None:
-    assert [one.becomes for one in told(source) if one.code == "C207"][:1] == ([becomes] if becomes else [])
+    assert [one.fixed for one in reports_of(source) if one.code == "C207"][:1] == ([becomes] if becomes else [])
 
 
 def test_a_device_of_the_given_cluster_proves_it() -> None:
@@ -193,7 +193,7 @@ def test_a_device_of_the_given_cluster_proves_it() -> None:
 
 
 def test_an_expression_of_nothing() -> None:
-    ((code, one),) = found("", GPU)
+    ((code, one),) = matches_of("", GPU)
     assert (code, one.span) == ("C201", None)
     assert "empty" in one.message
 
@@ -226,7 +226,7 @@ spec:
     ],
 )
 def test_quotes_that_are_missing(source: str, becomes: str) -> None:
-    assert [(one.code, one.becomes) for one in told(source, GPU)] == [("C201", becomes)]
+    assert [(one.code, one.fixed) for one in reports_of(source, GPU)] == [("C201", becomes)]
 
 
 def test_what_follows_from_a_mistake_is_no_second_one() -> None:
@@ -238,7 +238,7 @@ def test_what_follows_from_a_mistake_is_no_second_one() -> None:
     [("== '8'", False), ("== '8.0'", True), (">= '8'", True), ("== 580", False), ("!= '8'", False)],
 )
 def test_one_number_may_mean_all_versions_that_begin_so(condition: str, safe: bool) -> None:
-    ((_, one),) = found(f"{N}.driverVersion {condition}", GPU)
+    ((_, one),) = matches_of(f"{N}.driverVersion {condition}", GPU)
     assert one.fix is not None
     assert one.fix.safe is safe
 
@@ -252,4 +252,4 @@ def test_one_number_may_mean_all_versions_that_begin_so(condition: str, safe: bo
     ],
 )
 def test_versions_and_negations(source: str, becomes: str) -> None:
-    assert [one.becomes for one in told(source, GPU)] == [becomes]
+    assert [one.fixed for one in reports_of(source, GPU)] == [becomes]

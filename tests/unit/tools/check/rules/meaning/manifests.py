@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.model.editing.tree_edits import edited
 from allotment.model.loading.marks import join_path
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from tests.unit.tools.check.bundles import bundle_of
 
 GPU = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
@@ -21,35 +21,35 @@ SHARING = {
 def claim(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
     """A ResourceClaim."""
     spec = {"devices": {"requests": list(requests or (GPU,)), **devices}}
-    return _object("resource.k8s.io/v1", "ResourceClaim", name, namespace, spec)
+    return _manifest("resource.k8s.io/v1", "ResourceClaim", name, namespace, spec)
 
 
 def template(*requests: Any, name: str = "gpu", namespace: str = "", **devices: Any) -> str:
     """A ResourceClaimTemplate."""
     spec = {"spec": {"devices": {"requests": list(requests or (GPU,)), **devices}}}
-    return _object("resource.k8s.io/v1", "ResourceClaimTemplate", name, namespace, spec)
+    return _manifest("resource.k8s.io/v1", "ResourceClaimTemplate", name, namespace, spec)
 
 
-def asking(name: str = "gpu", **exactly: Any) -> dict[str, Any]:
+def gpu_request(name: str = "gpu", **exactly: Any) -> dict[str, Any]:
     """A request for a GPU, with more in ``exactly``."""
     return {"name": name, "exactly": {"deviceClassName": "gpu.nvidia.com", **exactly}}
 
 
-def selecting(expression: str, name: str = "gpu") -> dict[str, Any]:
+def request_with_selector(expression: str, name: str = "gpu") -> dict[str, Any]:
     """A request with a selector."""
-    return asking(name, selectors=[{"cel": {"expression": expression}}])
+    return gpu_request(name, selectors=[{"cel": {"expression": expression}}])
 
 
 def pod(uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> str:
     """A pod with one container, and a claim of template ``gpu`` unless ``resourceClaims`` says otherwise."""
-    name, namespace, spec = _spec(uses, more)
-    return _object("v1", "Pod", name, namespace, spec)
+    name, namespace, spec = _pod_spec(uses, more)
+    return _manifest("v1", "Pod", name, namespace, spec)
 
 
 def workload(kind: str = "Deployment", uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> str:
     """A workload of such pods; ``replicas`` and ``parallelism`` are its own."""
     own: dict[str, Any] = {field: more.pop(field) for field in ("replicas", "parallelism") if field in more}
-    name, namespace, spec = _spec(uses, more)
+    name, namespace, spec = _pod_spec(uses, more)
     meta: dict[str, Any] = {"labels": {"app": name}}
     whole: dict[str, Any] = {
         **own,
@@ -60,7 +60,7 @@ def workload(kind: str = "Deployment", uses: Iterable[Mapping[str, str]] = ({"na
     if kind == "Job":
         spec["restartPolicy"] = "Never"
         del whole["selector"]
-    return _object(version, kind, name, namespace, whole)
+    return _manifest(version, kind, name, namespace, whole)
 
 
 def by_claim(name: str = "gpu") -> list[dict[str, str]]:
@@ -73,27 +73,27 @@ def by_template(name: str = "gpu") -> list[dict[str, str]]:
     return [{"name": "gpu", "resourceClaimTemplateName": name}]
 
 
-def told(rule: Rule, *texts: str, **world: Any) -> list[tuple[str, str]]:
+def levels_and_paths(rule: Rule, *texts: str, **world: Any) -> list[tuple[str, str]]:
     """Level, and where it stands, of what a rule finds: ``("error", "Pod spec.nodeName")``."""
     return [
         (one.level or rule.level, f"{one.document.kind} {join_path(one.path)}".strip())
-        for one in found(rule, *texts, **world)
+        for one in matches_of(rule, *texts, **world)
     ]
 
 
-def found(rule: Rule, *texts: str, **world: Any) -> list[RuleMatch]:
+def matches_of(rule: Rule, *texts: str, **world: Any) -> list[RuleMatch]:
     """What a rule finds in objects."""
     return list(rule.find(bundle_of("---\n".join(texts), **world)))
 
 
-def mended(rule: Rule, *texts: str, **world: Any) -> list[dict[str, Any]]:
+def fixed_documents(rule: Rule, *texts: str, **world: Any) -> list[dict[str, Any]]:
     """The objects after the first fix of a rule."""
     bundle = bundle_of("---\n".join(texts), **world)
     fix = next(one.fix for one in rule.find(bundle) if one.fix is not None)
     return [edited(d.tree, [edit for document, edit in fix.edits if document is d]) for d in bundle.documents]
 
 
-def _spec(uses: Iterable[Mapping[str, str]], more: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def _pod_spec(uses: Iterable[Mapping[str, str]], more: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     name, namespace = more.pop("name", "app"), more.pop("namespace", "")
     limits = more.pop("limits", None)
     resources = {**({"limits": limits} if limits else {}), "claims": [dict(use) for use in uses]}
@@ -101,6 +101,6 @@ def _spec(uses: Iterable[Mapping[str, str]], more: dict[str, Any]) -> tuple[str,
     return name, namespace, {"resourceClaims": by_template(), "containers": [container], **more}
 
 
-def _object(version: str, kind: str, name: str, namespace: str, spec: Any) -> str:
+def _manifest(version: str, kind: str, name: str, namespace: str, spec: Any) -> str:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}, indent=1) + "\n"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import admin_access_label
-from tests.unit.tools.check.rules.meaning.manifests import asking, claim, found, mended, template, told
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, fixed_documents, template, levels_and_paths
 
 RULE = admin_access_label.RULE
 
 LABEL = "resource.kubernetes.io/admin-access"
 WHERE = "ResourceClaim spec.devices.requests[0].exactly.adminAccess"
-OBSERVING = claim(asking(adminAccess=True), namespace="ops")
+OBSERVING = claim(gpu_request(adminAccess=True), namespace="ops")
 
 
 def namespace(labels: str = "") -> str:
@@ -30,25 +30,25 @@ def namespace(labels: str = "") -> str:
 )
 def test_a_namespace_that_does_not_allow_it(labels: str, after: dict[str, str]) -> None:
     texts = (namespace(labels), OBSERVING)
-    assert told(RULE, *texts) == [("error", WHERE)]
-    assert mended(RULE, *texts)[0]["metadata"]["labels"] == after
+    assert levels_and_paths(RULE, *texts) == [("error", WHERE)]
+    assert fixed_documents(RULE, *texts)[0]["metadata"]["labels"] == after
 
 
 def test_one_that_does() -> None:
-    assert told(RULE, namespace(f'{{{LABEL}: "true"}}'), OBSERVING) == []
-    assert told(RULE, OBSERVING, cluster=namespace(f'{{{LABEL}: "true"}}')) == []
+    assert levels_and_paths(RULE, namespace(f'{{{LABEL}: "true"}}'), OBSERVING) == []
+    assert levels_and_paths(RULE, OBSERVING, cluster=namespace(f'{{{LABEL}: "true"}}')) == []
 
 
 def test_one_that_is_not_known() -> None:
-    assert told(RULE, OBSERVING) == [("note", WHERE)]
+    assert levels_and_paths(RULE, OBSERVING) == [("note", WHERE)]
 
 
 def test_that_of_a_cluster_is_an_administrators() -> None:
-    (one,) = found(RULE, OBSERVING, cluster=namespace())
+    (one,) = matches_of(RULE, OBSERVING, cluster=namespace())
     assert one.fix is None
     assert "kubectl label namespace ops" in one.help
 
 
 def test_templates_need_it_and_others_do_not() -> None:
-    assert told(RULE, namespace(), template(asking(adminAccess=True), namespace="ops"))[0][0] == "error"
-    assert told(RULE, namespace(), template(asking(adminAccess=False), namespace="ops")) == []
+    assert levels_and_paths(RULE, namespace(), template(gpu_request(adminAccess=True), namespace="ops"))[0][0] == "error"
+    assert levels_and_paths(RULE, namespace(), template(gpu_request(adminAccess=False), namespace="ops")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import capacity_equality
-from tests.unit.tools.check.rules.meaning.manifests import claim, found, mended, selecting, told
+from tests.unit.tools.check.rules.meaning.manifests import claim, matches_of, fixed_documents, request_with_selector, levels_and_paths
 
 RULE = capacity_equality.RULE
 
@@ -22,14 +22,14 @@ WHERE = "ResourceClaim spec.devices.requests[0].exactly.selectors[0].cel.express
     ],
 )
 def test_equality_becomes_at_least(expression: str, becomes: str) -> None:
-    text = claim(selecting(expression))
-    assert told(RULE, text) == [("warning", WHERE)]
-    (tree,) = mended(RULE, text)
+    text = claim(request_with_selector(expression))
+    assert levels_and_paths(RULE, text) == [("warning", WHERE)]
+    (tree,) = fixed_documents(RULE, text)
     assert tree["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"] == becomes
 
 
 def test_what_some_device_reports_exactly_is_only_a_note() -> None:
-    assert told(RULE, claim(selecting(f'{MEMORY} == quantity("40Gi")'))) == [("note", WHERE)]
+    assert levels_and_paths(RULE, claim(request_with_selector(f'{MEMORY} == quantity("40Gi")'))) == [("note", WHERE)]
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def test_what_some_device_reports_exactly_is_only_a_note() -> None:
     ],
 )
 def test_counts_and_what_is_meant_so_are_left_alone(expression: str) -> None:
-    assert told(RULE, claim(selecting(expression))) == []
+    assert levels_and_paths(RULE, claim(request_with_selector(expression))) == []
 
 
 def test_it_points_at_the_comparison() -> None:
     before = 'device.attributes["gpu.nvidia.com"].type == "gpu" && '
-    (one,) = found(RULE, claim(selecting(f'{before}{MEMORY} == quantity("64Gi")')))
+    (one,) = matches_of(RULE, claim(request_with_selector(f'{before}{MEMORY} == quantity("64Gi")')))
     assert one.span == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
 
 
 def test_fragments_are_read_too() -> None:
     text = f"selectors:\n- cel:\n    expression: '{MEMORY} == quantity(\"64Gi\")'\n"
-    assert told(RULE, text) == [("warning", "selectors[0].cel.expression")]
+    assert levels_and_paths(RULE, text) == [("warning", "selectors[0].cel.expression")]

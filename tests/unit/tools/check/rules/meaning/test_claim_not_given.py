@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import claim_not_given, other_namespace
-from tests.unit.tools.check.rules.meaning.manifests import by_claim, by_template, claim, found, mended, pod, template
-from tests.unit.tools.check.rules.meaning.manifests import told as told_by
+from tests.unit.tools.check.rules.meaning.manifests import by_claim, by_template, claim, matches_of, fixed_documents, pod, template
+from tests.unit.tools.check.rules.meaning.manifests import levels_and_paths as told_by
 
 RULE, OTHER = claim_not_given.RULE, other_namespace.RULE
 
@@ -14,41 +14,41 @@ TEMPLATE = "Pod spec.resourceClaims[0].resourceClaimTemplateName"
 NODE = "apiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: default}\nspec: {containers: [{name: a}]}\n"
 
 
-def told(*texts: str, **world: str) -> list[tuple[str, str]]:
+def levels_and_paths_of_both(*texts: str, **world: str) -> list[tuple[str, str]]:
     """What both rules say."""
     return [*told_by(RULE, *texts, **world), *told_by(OTHER, *texts, **world)]
 
 
 def test_without_a_cluster_nobody_knows() -> None:
-    assert told(pod()) == [("note", TEMPLATE)]
-    assert told(pod(), fleet="t4") == [("note", TEMPLATE)]
-    assert told(pod(), template()) == []
+    assert levels_and_paths_of_both(pod()) == [("note", TEMPLATE)]
+    assert levels_and_paths_of_both(pod(), fleet="t4") == [("note", TEMPLATE)]
+    assert levels_and_paths_of_both(pod(), template()) == []
 
 
 def test_a_cluster_that_does_not_have_it() -> None:
-    assert told(pod(), cluster=NODE) == [("error", TEMPLATE)]
-    assert told(pod(), cluster=template(namespace="default")) == []
+    assert levels_and_paths_of_both(pod(), cluster=NODE) == [("error", TEMPLATE)]
+    assert levels_and_paths_of_both(pod(), cluster=template(namespace="default")) == []
     # A dump of nodes and slices alone says nothing of claims.
-    assert told(pod(), cluster="apiVersion: v1\nkind: Node\nmetadata: {name: a}\n") == [("note", TEMPLATE)]
+    assert levels_and_paths_of_both(pod(), cluster="apiVersion: v1\nkind: Node\nmetadata: {name: a}\n") == [("note", TEMPLATE)]
 
 
 def test_a_name_that_is_near() -> None:
     texts = (template(name="single-gpu"), pod(resourceClaims=by_template("singel-gpu")))
-    assert told(*texts) == [("warning", TEMPLATE)]
-    assert mended(RULE, *texts)[1]["spec"]["resourceClaims"] == by_template("single-gpu")
+    assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
+    assert fixed_documents(RULE, *texts)[1]["spec"]["resourceClaims"] == by_template("single-gpu")
 
 
 def test_a_claim_where_a_template_is_named() -> None:
     texts = (claim(), pod())
-    assert told(*texts) == [("warning", TEMPLATE)]
-    assert mended(RULE, *texts)[1]["spec"]["resourceClaims"] == by_claim()
+    assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
+    assert fixed_documents(RULE, *texts)[1]["spec"]["resourceClaims"] == by_claim()
     old = [{"name": "gpu", "source": {"resourceClaimTemplateName": "gpu"}}]
-    tree = mended(RULE, claim(), pod(resourceClaims=old))[1]
+    tree = fixed_documents(RULE, claim(), pod(resourceClaims=old))[1]
     assert tree["spec"]["resourceClaims"] == [{"name": "gpu", "source": {"resourceClaimName": "gpu"}}]
 
 
 def test_a_fragment_is_told_of_too() -> None:
-    assert told("resourceClaims:\n- name: gpu\n  resourceClaimName: pair\n") == [
+    assert levels_and_paths_of_both("resourceClaims:\n- name: gpu\n  resourceClaimName: pair\n") == [
         ("note", "resourceClaims[0].resourceClaimName")
     ]
 
@@ -60,7 +60,7 @@ kind: ComputeDomain
 metadata: {name: domain}
 spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: gpu}}}
 """
-    assert told(domain, pod()) == []
+    assert levels_and_paths_of_both(domain, pod()) == []
 
 
 # --- other namespaces ------------------------------------------------------------------------------------------------
@@ -68,33 +68,33 @@ spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: gpu}}}
 
 def test_elsewhere_it_is_of_no_use() -> None:
     texts = (template(namespace="there"), pod(namespace="here"))
-    assert told(*texts) == [("error", TEMPLATE)]
-    moved, _ = mended(OTHER, *texts)
+    assert levels_and_paths_of_both(*texts) == [("error", TEMPLATE)]
+    moved, _ = fixed_documents(OTHER, *texts)
     assert moved["metadata"] == {"name": "gpu", "namespace": "here"}
 
 
 def test_a_pod_without_namespace_goes_to_its_claim() -> None:
     texts = (template(namespace="there"), pod())
-    assert told(*texts) == [("warning", TEMPLATE)]
-    _, moved = mended(OTHER, *texts)
+    assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
+    _, moved = fixed_documents(OTHER, *texts)
     assert moved["metadata"]["namespace"] == "there"
 
 
 def test_a_claim_without_namespace_goes_to_its_pod() -> None:
     texts = (template(), pod(namespace="here"))
-    assert told(*texts) == [("warning", TEMPLATE)]
-    moved, _ = mended(OTHER, *texts)
+    assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
+    moved, _ = fixed_documents(OTHER, *texts)
     assert moved["metadata"]["namespace"] == "here"
 
 
 @pytest.mark.parametrize("other", ["there", "elsewhere"])
 def test_what_others_use_stays_where_it_is(other: str) -> None:
-    found_ = found(OTHER, template(namespace="there"), pod(namespace="here"), pod(namespace=other, name="second"))
+    found_ = matches_of(OTHER, template(namespace="there"), pod(namespace="here"), pod(namespace=other, name="second"))
     assert [one.fix for one in found_] == [None] * len(found_)
     assert found_
 
 
 def test_the_cluster_has_it_elsewhere() -> None:
-    assert told(pod(namespace="here"), cluster=template(namespace="there")) == [("error", TEMPLATE)]
-    (one,) = found(OTHER, pod(namespace="here"), cluster=template(namespace="there"))
+    assert levels_and_paths_of_both(pod(namespace="here"), cluster=template(namespace="there")) == [("error", TEMPLATE)]
+    (one,) = matches_of(OTHER, pod(namespace="here"), cluster=template(namespace="there"))
     assert one.fix is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.meaning import class_selects_nothing
-from tests.unit.tools.check.rules.meaning.manifests import asking, claim, found, told
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, levels_and_paths
 
 RULE = class_selects_nothing.RULE
 
@@ -26,20 +26,20 @@ LARGE = device_class(
 
 
 def test_the_nearest_miss_is_told() -> None:
-    assert told(RULE, LARGE, fleet="t4") == [("warning", "DeviceClass spec.selectors")]
-    (one,) = found(RULE, LARGE, fleet="t4")
+    assert levels_and_paths(RULE, LARGE, fleet="t4") == [("warning", "DeviceClass spec.selectors")]
+    (one,) = matches_of(RULE, LARGE, fleet="t4")
     assert "does not select the cluster's only device: " in one.message
     assert "15Gi" in one.help
-    assert told(RULE, LARGE, fleet="a100-40gb") == []
+    assert levels_and_paths(RULE, LARGE, fleet="a100-40gb") == []
 
 
 def test_without_devices_nothing_can_be_said() -> None:
-    assert told(RULE, LARGE) == []
+    assert levels_and_paths(RULE, LARGE) == []
 
 
 def test_of_a_class_in_use_the_proof_tells() -> None:
-    assert told(RULE, LARGE, claim(asking(deviceClassName="large")), fleet="t4") == []
+    assert levels_and_paths(RULE, LARGE, claim(gpu_request(deviceClassName="large")), fleet="t4") == []
 
 
 def test_mistakes_in_names_are_other_rules() -> None:
-    assert told(RULE, device_class('device.driver == "nvidia.com"'), fleet="t4") == []
+    assert levels_and_paths(RULE, device_class('device.driver == "nvidia.com"'), fleet="t4") == []

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import constraint_nobody_publishes
-from tests.unit.tools.check.rules.meaning.manifests import asking, claim, found, mended, told
+from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, fixed_documents, levels_and_paths
 
 RULE = constraint_nobody_publishes.RULE
 
 WHERE = "ResourceClaim spec.devices.constraints[0].matchAttribute"
 
 
-def two(attribute: str, class_name: str = "gpu.nvidia.com", **more: object) -> str:
+def claim_for_two(attribute: str, class_name: str = "gpu.nvidia.com", **more: object) -> str:
     """A claim for two devices that agree in an attribute."""
-    both = asking("both", deviceClassName=class_name, count=2, **more)
+    both = gpu_request("both", deviceClassName=class_name, count=2, **more)
     return claim(both, constraints=[{"matchAttribute": attribute}])
 
 
 def test_a_name_needs_its_domain() -> None:
-    text = two("parentUUID", "mig.nvidia.com")
-    assert told(RULE, text) == [("error", WHERE)]
-    (tree,) = mended(RULE, text)
+    text = claim_for_two("parentUUID", "mig.nvidia.com")
+    assert levels_and_paths(RULE, text) == [("error", WHERE)]
+    (tree,) = fixed_documents(RULE, text)
     assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]
-    (one,) = found(RULE, two("pcieRoot"))
+    (one,) = matches_of(RULE, claim_for_two("pcieRoot"))
     assert one.fix is not None
     assert one.fix.text == "write resource.kubernetes.io/pcieRoot"
-    (unknown,) = found(RULE, two("rack"))
+    (unknown,) = matches_of(RULE, claim_for_two("rack"))
     assert unknown.fix is None
 
 
@@ -47,24 +47,24 @@ def test_a_name_needs_its_domain() -> None:
     ],
 )
 def test_by_what_is_known_of_drivers(attribute: str, class_name: str, level: str) -> None:
-    assert told(RULE, two(attribute, class_name)) == ([(level, WHERE)] if level else [])
+    assert levels_and_paths(RULE, claim_for_two(attribute, class_name)) == ([(level, WHERE)] if level else [])
 
 
 def test_one_device_alone_agrees_with_itself() -> None:
-    text = claim(asking(), constraints=[{"matchAttribute": "gpu.nvidia.com/uuid"}])
-    assert told(RULE, text) == []
+    text = claim(gpu_request(), constraints=[{"matchAttribute": "gpu.nvidia.com/uuid"}])
+    assert levels_and_paths(RULE, text) == []
 
 
 def test_given_slices_prove_it() -> None:
-    text = two("gpu.nvidia.com/parentUUID")
-    assert told(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
-    (one,) = found(RULE, text, fleet="dgx-a100-40gb")
+    text = claim_for_two("gpu.nvidia.com/parentUUID")
+    assert levels_and_paths(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
+    (one,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
     assert "none of the 8 devices of gpu.nvidia.com" in one.message
-    assert told(RULE, two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
+    assert levels_and_paths(RULE, claim_for_two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
 
 
 def test_only_the_requests_that_it_binds_count() -> None:
     constraint = {"matchAttribute": "gpu.nvidia.com/parentUUID", "requests": ["slice"]}
-    requests = (asking("whole"), asking("slice", deviceClassName="mig.nvidia.com", count=2))
-    assert told(RULE, claim(*requests, constraints=[constraint])) == []
-    assert told(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [("warning", WHERE)]
+    requests = (gpu_request("whole"), gpu_request("slice", deviceClassName="mig.nvidia.com", count=2))
+    assert levels_and_paths(RULE, claim(*requests, constraints=[constraint])) == []
+    assert levels_and_paths(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [("warning", WHERE)]

@@ -8,15 +8,15 @@ from allotment.tools.check.fixer import fix
 from allotment.tools.check.rules.meaning import claim_unused, device_plugin_too, node_name
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
-    asking,
+    gpu_request,
     by_claim,
     claim,
-    found,
-    mended,
+    matches_of,
+    fixed_documents,
     pod,
-    selecting,
+    request_with_selector,
     template,
-    told,
+    levels_and_paths,
 )
 
 NODE, UNUSED, PLUGIN = node_name.RULE, claim_unused.RULE, device_plugin_too.RULE
@@ -33,69 +33,69 @@ status:
 
 def test_the_scheduler_is_gone_past() -> None:
     texts = (template(), pod(nodeName="a"))
-    assert told(NODE, *texts) == [("error", "Pod spec.nodeName")]
-    spec = mended(NODE, *texts)[1]["spec"]
+    assert levels_and_paths(NODE, *texts) == [("error", "Pod spec.nodeName")]
+    spec = fixed_documents(NODE, *texts)[1]["spec"]
     assert "nodeName" not in spec
     assert spec["nodeSelector"] == {"kubernetes.io/hostname": "a"}
 
 
 def test_selectors_that_are_there_stay() -> None:
-    spec = mended(NODE, template(), pod(nodeName="a", nodeSelector={"zone": "b"}))[1]["spec"]
+    spec = fixed_documents(NODE, template(), pod(nodeName="a", nodeSelector={"zone": "b"}))[1]["spec"]
     assert spec["nodeSelector"] == {"zone": "b", "kubernetes.io/hostname": "a"}
 
 
 def test_a_claim_that_is_allocated_can_be_used_so() -> None:
     direct = pod(nodeName="a", resourceClaims=by_claim())
-    assert told(NODE, direct, cluster=ALLOCATED) == []
-    assert told(NODE, direct, claim()) == [("error", "Pod spec.nodeName")]
+    assert levels_and_paths(NODE, direct, cluster=ALLOCATED) == []
+    assert levels_and_paths(NODE, direct, claim()) == [("error", "Pod spec.nodeName")]
     # Another pod may have had it allocated.
-    assert told(NODE, direct, claim(), pod(name="b", resourceClaims=by_claim())) == [("warning", "Pod spec.nodeName")]
+    assert levels_and_paths(NODE, direct, claim(), pod(name="b", resourceClaims=by_claim())) == [("warning", "Pod spec.nodeName")]
 
 
 def test_pods_without_claims_may_go_anywhere() -> None:
-    assert told(NODE, pod((), nodeName="a", resourceClaims=[])) == []
+    assert levels_and_paths(NODE, pod((), nodeName="a", resourceClaims=[])) == []
 
 
 # --- unused ----------------------------------------------------------------------------------------------------------
 
 
 def test_devices_for_nobody() -> None:
-    assert told(UNUSED, template(), pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
-    container = mended(UNUSED, template(), pod(()))[1]["spec"]["containers"][0]
+    assert levels_and_paths(UNUSED, template(), pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
+    container = fixed_documents(UNUSED, template(), pod(()))[1]["spec"]["containers"][0]
     assert container["resources"]["claims"] == [{"name": "gpu"}]
 
 
 def test_a_container_without_resources_is_given_some() -> None:
-    bare = mended(UNUSED, template(), pod(containers=[{"name": "app"}]))[1]["spec"]["containers"][0]
+    bare = fixed_documents(UNUSED, template(), pod(containers=[{"name": "app"}]))[1]["spec"]["containers"][0]
     assert bare == {"name": "app", "resources": {"claims": [{"name": "gpu"}]}}
     entries = [{"name": name, "resourceClaimTemplateName": "gpu"} for name in ("one", "two")]
-    second = mended(UNUSED, template(), pod([{"name": "one"}], resourceClaims=entries))[1]["spec"]["containers"][0]
+    second = fixed_documents(UNUSED, template(), pod([{"name": "one"}], resourceClaims=entries))[1]["spec"]["containers"][0]
     assert second["resources"]["claims"] == [{"name": "one"}, {"name": "two"}]
 
 
 def test_which_of_several_containers_is_not_known() -> None:
-    (one,) = found(UNUSED, template(), pod(containers=[{"name": "a"}, {"name": "b"}]))
+    (one,) = matches_of(UNUSED, template(), pod(containers=[{"name": "a"}, {"name": "b"}]))
     assert one.fix is None
 
 
 def test_any_container_will_do() -> None:
     init = [{"name": "init", "resources": {"claims": [{"name": "gpu"}]}}]
-    assert told(UNUSED, template(), pod((), initContainers=init)) == []
-    assert told(UNUSED, template(), pod((), ephemeralContainers=init)) == []
+    assert levels_and_paths(UNUSED, template(), pod((), initContainers=init)) == []
+    assert levels_and_paths(UNUSED, template(), pod((), ephemeralContainers=init)) == []
 
 
 def test_a_wrong_name_is_the_api_servers_to_tell() -> None:
-    assert told(UNUSED, template(), pod([{"name": "gpus"}])) == []
+    assert levels_and_paths(UNUSED, template(), pod([{"name": "gpus"}])) == []
 
 
 def test_network_interfaces_are_for_the_pod_as_a_whole() -> None:
-    assert told(UNUSED, template(asking(deviceClassName="dra.net")), pod(())) == []
-    nic = selecting('device.attributes["dra.net"].ifName == "gpu0rdma0"')
+    assert levels_and_paths(UNUSED, template(gpu_request(deviceClassName="dra.net")), pod(())) == []
+    nic = request_with_selector('device.attributes["dra.net"].ifName == "gpu0rdma0"')
     nic["exactly"]["deviceClassName"] = "nics"
-    assert told(UNUSED, template(nic), pod(())) == []
+    assert levels_and_paths(UNUSED, template(nic), pod(())) == []
     entries = [{"name": "nic", "resourceClaimName": "elsewhere"}]
-    assert told(UNUSED, pod((), resourceClaims=entries)) == []
-    assert told(UNUSED, pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
+    assert levels_and_paths(UNUSED, pod((), resourceClaims=entries)) == []
+    assert levels_and_paths(UNUSED, pod(())) == [("warning", "Pod spec.resourceClaims[0].name")]
 
 
 # --- device plugins --------------------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def test_network_interfaces_are_for_the_pod_as_a_whole() -> None:
     ],
 )
 def test_claims_and_limits(limit: str, class_name: str, both: bool) -> None:
-    texts = (template(asking(deviceClassName=class_name)), pod(limits={limit: 1}))
+    texts = (template(gpu_request(deviceClassName=class_name)), pod(limits={limit: 1}))
     where = f"Pod spec.containers[0].resources.limits.{limit}"
-    assert told(PLUGIN, *texts) == ([("warning", where)] if both else [])
+    assert levels_and_paths(PLUGIN, *texts) == ([("warning", where)] if both else [])
 
 
 def test_a_limit_of_nothing_asks_for_nothing() -> None:
-    assert told(PLUGIN, template(), pod(limits={"nvidia.com/gpu": 0})) == []
+    assert levels_and_paths(PLUGIN, template(), pod(limits={"nvidia.com/gpu": 0})) == []
 
 
 def test_a_comment_on_the_node_stays_with_it() -> None:
@@ -131,9 +131,9 @@ def test_a_comment_on_the_node_stays_with_it() -> None:
 
 def test_claims_in_a_form_that_is_refused_are_not_unused() -> None:
     text = claim_unused.RULE.bad + "      claims: [gpu]\n"  # the item is no object: S108
-    assert told(UNUSED, text) == []
+    assert levels_and_paths(UNUSED, text) == []
 
 
 def test_interfaces_are_the_pod_s() -> None:
     entry = [{"name": "tpu-net-interface", "resourceClaimTemplateName": "tpu-net-interfaces"}]
-    assert told(UNUSED, pod(uses=(), resourceClaims=entry)) == []
+    assert levels_and_paths(UNUSED, pod(uses=(), resourceClaims=entry)) == []

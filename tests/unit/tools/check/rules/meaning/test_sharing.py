@@ -9,13 +9,13 @@ import pytest
 from allotment.tools.check.rules.meaning import shared_by_replicas, sharing_alone, too_many_pods
 from tests.unit.tools.check.rules.meaning.manifests import (
     SHARING,
-    asking,
+    gpu_request,
     by_claim,
     claim,
-    found,
+    matches_of,
     pod,
     template,
-    told,
+    levels_and_paths,
     workload,
 )
 
@@ -29,30 +29,30 @@ REPLICAS, ALONE, MANY = shared_by_replicas.RULE, sharing_alone.RULE, too_many_po
 def test_replicas_of_one_claim(kind: str, more: dict[str, Any]) -> None:
     using = workload(kind, resourceClaims=by_claim(), **more)
     where = f"{kind} spec.template.spec.resourceClaims[0].resourceClaimName"
-    assert told(REPLICAS, claim(), using) == [("warning", where)]
+    assert levels_and_paths(REPLICAS, claim(), using) == [("warning", where)]
 
 
 @pytest.mark.parametrize(
     "text",
     [
         claim(config=[SHARING]),
-        claim(asking(capacity={"requests": {"memory": "8Gi"}})),
-        claim(asking(adminAccess=True)),
-        claim(asking(deviceClassName="compute-domain-default-channel.nvidia.com")),
+        claim(gpu_request(capacity={"requests": {"memory": "8Gi"}})),
+        claim(gpu_request(adminAccess=True)),
+        claim(gpu_request(deviceClassName="compute-domain-default-channel.nvidia.com")),
     ],
 )
 def test_sharing_that_is_meant(text: str) -> None:
-    assert told(REPLICAS, text, workload(replicas=2, resourceClaims=by_claim())) == []
+    assert levels_and_paths(REPLICAS, text, workload(replicas=2, resourceClaims=by_claim())) == []
 
 
 def test_names_tell_that_sharing_is_meant() -> None:
     text = claim(name="shared-gpu")
-    assert told(REPLICAS, text, workload(replicas=2, resourceClaims=by_claim("shared-gpu"))) == []
+    assert levels_and_paths(REPLICAS, text, workload(replicas=2, resourceClaims=by_claim("shared-gpu"))) == []
 
 
 def test_single_pods_may_name_one_claim() -> None:
-    assert told(REPLICAS, claim(), pod(resourceClaims=by_claim()), workload(resourceClaims=by_claim())) == []
-    assert told(REPLICAS, template(), workload(replicas=2)) == []
+    assert levels_and_paths(REPLICAS, claim(), pod(resourceClaims=by_claim()), workload(resourceClaims=by_claim())) == []
+    assert levels_and_paths(REPLICAS, template(), workload(replicas=2)) == []
 
 
 def test_a_class_may_have_the_parameters() -> None:
@@ -62,7 +62,7 @@ kind: DeviceClass
 metadata: {{name: gpu.nvidia.com}}
 spec: {{config: [{SHARING}]}}
 """
-    assert told(REPLICAS, shared, claim(), workload(replicas=2, resourceClaims=by_claim())) == []
+    assert levels_and_paths(REPLICAS, shared, claim(), workload(replicas=2, resourceClaims=by_claim())) == []
 
 
 # --- parameters for sharing in a template ----------------------------------------------------------------------------
@@ -71,31 +71,31 @@ WHERE = "ResourceClaimTemplate spec.spec.devices.config[0].opaque.parameters.sha
 
 
 def test_from_a_template_nothing_is_shared_between_pods() -> None:
-    assert told(ALONE, template(config=[SHARING]), workload(replicas=3)) == [("warning", WHERE)]
-    assert told(ALONE, template(config=[SHARING]), pod(), pod(name="second")) == [("warning", WHERE)]
-    (one,) = found(ALONE, template(config=[SHARING]), workload(replicas=3))
+    assert levels_and_paths(ALONE, template(config=[SHARING]), workload(replicas=3)) == [("warning", WHERE)]
+    assert levels_and_paths(ALONE, template(config=[SHARING]), pod(), pod(name="second")) == [("warning", WHERE)]
+    (one,) = matches_of(ALONE, template(config=[SHARING]), workload(replicas=3))
     assert one.message.startswith("TimeSlicing shares nothing")
 
 
 def test_one_container_alone_is_worth_a_note() -> None:
-    assert told(ALONE, template(config=[SHARING]), pod()) == [("note", WHERE)]
+    assert levels_and_paths(ALONE, template(config=[SHARING]), pod()) == [("note", WHERE)]
 
 
 def test_containers_of_a_pod_share() -> None:
     two = [{"name": name, "resources": {"claims": [{"name": "gpu"}]}} for name in ("one", "two")]
-    assert told(ALONE, template(config=[SHARING]), pod(containers=two)) == []
+    assert levels_and_paths(ALONE, template(config=[SHARING]), pod(containers=two)) == []
 
 
 def test_only_users_of_the_request_count() -> None:
-    requests = (asking("shared"), asking("own"))
+    requests = (gpu_request("shared"), gpu_request("own"))
     config = [{**SHARING, "requests": ["shared"]}]
     apart = [{"name": name, "resources": {"claims": [{"name": "gpu", "request": name}]}} for name in ("shared", "own")]
-    assert told(ALONE, template(*requests, config=config), pod(containers=apart)) == [("note", WHERE)]
+    assert levels_and_paths(ALONE, template(*requests, config=config), pod(containers=apart)) == [("note", WHERE)]
 
 
 def test_unused_templates_and_claims_are_left_alone() -> None:
-    assert told(ALONE, template(config=[SHARING])) == []
-    assert told(ALONE, claim(config=[SHARING]), workload(replicas=3, resourceClaims=by_claim())) == []
+    assert levels_and_paths(ALONE, template(config=[SHARING])) == []
+    assert levels_and_paths(ALONE, claim(config=[SHARING]), workload(replicas=3, resourceClaims=by_claim())) == []
 
 
 # --- too many --------------------------------------------------------------------------------------------------------
@@ -103,13 +103,13 @@ def test_unused_templates_and_claims_are_left_alone() -> None:
 
 def test_a_claim_has_256_users_at_most() -> None:
     where = "Deployment spec.template.spec.resourceClaims[0].resourceClaimName"
-    assert told(MANY, claim(), workload(replicas=257, resourceClaims=by_claim())) == [("error", where)]
-    assert told(MANY, claim(), workload(replicas=256, resourceClaims=by_claim())) == []
-    assert told(MANY, template(), workload(replicas=1000)) == []
+    assert levels_and_paths(MANY, claim(), workload(replicas=257, resourceClaims=by_claim())) == [("error", where)]
+    assert levels_and_paths(MANY, claim(), workload(replicas=256, resourceClaims=by_claim())) == []
+    assert levels_and_paths(MANY, template(), workload(replicas=1000)) == []
 
 
 def test_users_of_all_workloads_are_counted() -> None:
     second = workload(name="b", replicas=57, resourceClaims=by_claim())
-    (one,) = found(MANY, claim(), workload(replicas=200, resourceClaims=by_claim()), second)
+    (one,) = matches_of(MANY, claim(), workload(replicas=200, resourceClaims=by_claim()), second)
     assert one.document.name == "app"
     assert one.message.startswith("257 pods of Deployment default/app and 1 more")

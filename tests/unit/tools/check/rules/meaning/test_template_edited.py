@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.meaning import template_edited
-from tests.unit.tools.check.rules.meaning.manifests import GPU, asking, claim, found, template, told
+from tests.unit.tools.check.rules.meaning.manifests import GPU, gpu_request, claim, matches_of, template, levels_and_paths
 
 RULE = template_edited.RULE
 
@@ -30,23 +30,23 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
 
 
 def test_the_spec_of_a_template_stays() -> None:
-    assert told(RULE, template(asking(count=2)), cluster=IN_CLUSTER) == [("error", "ResourceClaimTemplate spec")]
+    assert levels_and_paths(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER) == [("error", "ResourceClaimTemplate spec")]
 
 
 def test_defaults_are_no_difference() -> None:
-    assert told(RULE, template(GPU), cluster=IN_CLUSTER) == []
-    assert told(RULE, template(GPU)) == []
-    assert told(RULE, template(asking(count=2), namespace="other"), cluster=IN_CLUSTER) == []
+    assert levels_and_paths(RULE, template(GPU), cluster=IN_CLUSTER) == []
+    assert levels_and_paths(RULE, template(GPU)) == []
+    assert levels_and_paths(RULE, template(gpu_request(count=2), namespace="other"), cluster=IN_CLUSTER) == []
 
 
 def test_claims_made_from_it_are_counted() -> None:
-    (one,) = found(RULE, template(asking(count=2)), cluster=IN_CLUSTER + USED)
+    (one,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER + USED)
     assert "a claim made from it keeps the old spec" in one.help
     assert "rollout restart" in one.help
-    (none,) = found(RULE, template(asking(count=2)), cluster=IN_CLUSTER)
+    (none,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER)
     assert "old spec" not in none.help
 
 
 def test_a_claim_in_use_has_to_be_let_go() -> None:
     held = claim({"name": "gpu", "exactly": STORED}, namespace="default")
-    assert told(RULE, claim(asking(count=2)), cluster=held) == [("error", "ResourceClaim spec")]
+    assert levels_and_paths(RULE, claim(gpu_request(count=2)), cluster=held) == [("error", "ResourceClaim spec")]

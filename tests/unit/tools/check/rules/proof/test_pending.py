@@ -10,15 +10,15 @@ from allotment.tools.check.run import check
 from allotment.tools.check.simulation.result import simulation_report
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
-    asking,
+    gpu_request,
     by_claim,
     by_template,
     claim,
-    found,
+    matches_of,
     pod,
-    selecting,
+    request_with_selector,
     template,
-    told,
+    levels_and_paths,
     workload,
 )
 
@@ -50,19 +50,19 @@ COUNT = "spec.devices.requests[0].exactly.count"
 
 def test_what_fits_is_not_spoken_of() -> None:
     texts = (template(), workload(replicas=4))
-    assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
+    assert levels_and_paths(PENDING, *texts, fleet="t4-4x-pcie") == []
     made = simulation_report(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), STATIC_RULES)
     assert made is not None
     assert made.outcome.fitting == 4
 
 
 def test_without_devices_nothing_is_tried() -> None:
-    assert told(PENDING, template(asking(count=9)), workload()) == []
-    assert told(NOT_TRIED, template(asking(count=9)), workload()) == []
+    assert levels_and_paths(PENDING, template(gpu_request(count=9)), workload()) == []
+    assert levels_and_paths(NOT_TRIED, template(gpu_request(count=9)), workload()) == []
 
 
 def test_it_points_at_the_smallest_change() -> None:
-    (one,) = found(PENDING, template(asking(count=8)), pod(), fleet="t4-4x-pcie")
+    (one,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
     assert (one.document.kind, one.path[-1]) == ("ResourceClaimTemplate", "count")
     assert one.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
     assert one.help == "to make it fit: ask for 4 devices instead of 8"
@@ -70,11 +70,11 @@ def test_it_points_at_the_smallest_change() -> None:
 
 def test_what_the_devices_of_other_pods_leave_is_asked_for_where_it_is_written() -> None:
     """Two of four GPUs are held by another pod of the files: nobody waits for that."""
-    few = template(asking(count=2), name="few")
-    many = template(asking(count=3), name="many")
+    few = template(gpu_request(count=2), name="few")
+    many = template(gpu_request(count=3), name="many")
     first = pod(name="first", resourceClaims=by_template("few"))
     second = pod(name="second", resourceClaims=by_template("many"))
-    (one,) = found(PENDING, few, many, first, second, fleet="t4-4x-pcie")
+    (one,) = matches_of(PENDING, few, many, first, second, fleet="t4-4x-pcie")
     assert one.document.name == "many"
     assert one.path[-1] == "count"
     assert one.help == "to make it fit: ask for 2 devices instead of 3"
@@ -82,42 +82,42 @@ def test_what_the_devices_of_other_pods_leave_is_asked_for_where_it_is_written()
 
 def test_a_pod_that_may_go_to_a_machine_without_such_devices_is_no_matter_of_labels() -> None:
     """Nothing is known of other labels, but those of the machine that it does go to do not help it."""
-    asks = template(selecting('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
+    asks = template(request_with_selector('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
     held = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
-    (one,) = found(PENDING, asks, held, fleet="t4-4x-pcie,dgx-a100-40gb")
+    (one,) = matches_of(PENDING, asks, held, fleet="t4-4x-pcie,dgx-a100-40gb")
     assert "keeps it off dgx-a100-40gb" in one.message
     assert one.level is None
 
 
 def test_pods_of_a_workload_are_told_together() -> None:
-    (one,) = found(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
+    (one,) = matches_of(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
     assert one.message.startswith("2 of 6 pods of Deployment default/app stay pending: every matching device is in use")
     assert "free claim" not in one.help
-    (all_,) = found(PENDING, template(asking(count=5)), workload(replicas=2), fleet="t4-4x-pcie")
+    (all_,) = matches_of(PENDING, template(gpu_request(count=5)), workload(replicas=2), fleet="t4-4x-pcie")
     assert all_.message.startswith("all 2 pods of Deployment default/app stay pending")
-    (single,) = found(PENDING, template(asking(count=5)), workload("Job"), fleet="t4-4x-pcie")
+    (single,) = matches_of(PENDING, template(gpu_request(count=5)), workload("Job"), fleet="t4-4x-pcie")
     assert single.message.startswith("the pod of Job default/app stays pending")
 
 
 def test_claims_and_templates_alone_are_tried_too() -> None:
-    assert told(PENDING, claim(asking(count=2)), fleet="t4") == [("error", f"ResourceClaim {COUNT}")]
-    (one,) = found(PENDING, template(asking(count=2)), fleet="t4")
+    assert levels_and_paths(PENDING, claim(gpu_request(count=2)), fleet="t4") == [("error", f"ResourceClaim {COUNT}")]
+    (one,) = matches_of(PENDING, template(gpu_request(count=2)), fleet="t4")
     assert one.message.startswith("a pod with template gpu stays pending")
 
 
 def test_an_older_version_is_pointed_at_as_it_is_written() -> None:
     flat = FLAT.format(version="v1beta1", count=2)
-    assert told(PENDING, flat, fleet="t4") == [("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")]
+    assert levels_and_paths(PENDING, flat, fleet="t4") == [("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")]
 
 
 def test_labels_of_nodes_are_not_known_of_machines() -> None:
     texts = (template(), pod(nodeSelector={"pool": "gpu"}))
-    assert [level for level, _ in told(PENDING, *texts, fleet="t4")] == ["note"]
+    assert [level for level, _ in levels_and_paths(PENDING, *texts, fleet="t4")] == ["note"]
 
 
 def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
-    texts = (template(asking(deviceClassName="no-such-class")), pod())
-    assert told(PENDING, *texts, fleet="t4") == []
+    texts = (template(gpu_request(deviceClassName="no-such-class")), pod())
+    assert levels_and_paths(PENDING, *texts, fleet="t4") == []
     made = simulation_report(bundle_of("---\n".join(texts), fleet="t4"), STATIC_RULES)
     assert made is not None
     assert [one.answers[0].reasons.headline.code for one in made.outcome.pending if one.answers[0].reasons] == [
@@ -139,9 +139,9 @@ status:
   allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: t4, device: gpu-0}]}}
   reservedFor: [{resource: pods, name: other, uid: b}]
 """
-    (one,) = found(PENDING, template(), pod(), fleet="t4=t4", cluster=held)
+    (one,) = matches_of(PENDING, template(), pod(), fleet="t4=t4", cluster=held)
     assert "in use, by claim default/other" in one.message
-    assert told(PENDING, template(), pod(), fleet="t4=2xt4", cluster=held) == []
+    assert levels_and_paths(PENDING, template(), pod(), fleet="t4=2xt4", cluster=held) == []
 
 
 # --- not tried -------------------------------------------------------------------------------------------------------
@@ -151,9 +151,9 @@ ENTRY = "spec.resourceClaims[0].resourceClaimTemplateName"
 
 def test_what_has_errors_is_not_tried_nor_what_needs_it() -> None:
     flat = FLAT.format(version="v1", count=1)
-    assert told(NOT_TRIED, flat, pod(), fleet="t4") == [("note", f"Pod {ENTRY}")]
-    assert told(NOT_TRIED, flat, fleet="t4") == [("note", "ResourceClaimTemplate metadata.name")]
-    assert told(NOT_TRIED, template(), pod(surprise=1), fleet="t4") == [("note", "Pod metadata.name")]
+    assert levels_and_paths(NOT_TRIED, flat, pod(), fleet="t4") == [("note", f"Pod {ENTRY}")]
+    assert levels_and_paths(NOT_TRIED, flat, fleet="t4") == [("note", "ResourceClaimTemplate metadata.name")]
+    assert levels_and_paths(NOT_TRIED, template(), pod(surprise=1), fleet="t4") == [("note", "Pod metadata.name")]
 
 
 def test_a_class_with_errors() -> None:
@@ -163,44 +163,44 @@ kind: DeviceClass
 metadata: {name: large}
 spec: {selectors: [{cel: {expression: device.driver =}}]}
 """
-    (one,) = found(NOT_TRIED, made, template(asking(deviceClassName="large")), pod(), fleet="t4")
+    (one,) = matches_of(NOT_TRIED, made, template(gpu_request(deviceClassName="large")), pod(), fleet="t4")
     assert one.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
 
 
 def test_what_is_refused_for_its_namespace() -> None:
-    observing = template(asking(adminAccess=True), namespace="ops")
-    assert told(NOT_TRIED, observing, pod(namespace="ops"), fleet="t4") == [("note", "Pod metadata.name")]
-    assert told(PENDING, observing, pod(namespace="ops"), fleet="t4") == []
+    observing = template(gpu_request(adminAccess=True), namespace="ops")
+    assert levels_and_paths(NOT_TRIED, observing, pod(namespace="ops"), fleet="t4") == [("note", "Pod metadata.name")]
+    assert levels_and_paths(PENDING, observing, pod(namespace="ops"), fleet="t4") == []
 
 
 def test_names_that_lead_nowhere_are_told_of_elsewhere() -> None:
-    assert told(NOT_TRIED, pod(), fleet="t4") == []
-    assert told(PENDING, pod(resourceClaims=by_claim()), fleet="t4") == []
+    assert levels_and_paths(NOT_TRIED, pod(), fleet="t4") == []
+    assert levels_and_paths(PENDING, pod(resourceClaims=by_claim()), fleet="t4") == []
     domain = """\
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
 metadata: {name: domain}
 spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
 """
-    (one,) = found(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
+    (one,) = matches_of(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
     assert "the controller of the ComputeDomain makes template channel" in one.message
 
 
 @pytest.mark.parametrize("fleet", ["t4", "mi300x", "example"])
 def test_a_selector_that_never_matches_is_pending_not_refused(fleet: str) -> None:
-    texts = (template(selecting('device.driver == "gpu.example"')), pod())
-    assert told(NOT_TRIED, *texts, fleet=fleet) == []
+    texts = (template(request_with_selector('device.driver == "gpu.example"')), pod())
+    assert levels_and_paths(NOT_TRIED, *texts, fleet=fleet) == []
 
 
 @pytest.mark.parametrize(
     ("fleet", "texts"),
     [
-        ("t4", [template(selecting('device.attributes["gpu.nvidia.com"].index == 0')), pod()]),
+        ("t4", [template(request_with_selector('device.attributes["gpu.nvidia.com"].index == 0')), pod()]),
         (
             "h100",
-            [template(selecting('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))')), pod()],
+            [template(request_with_selector('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))')), pod()],
         ),
-        ("t4", [CLASS_OF_NOBODY, template(asking(deviceClassName="mine")), pod()]),
+        ("t4", [CLASS_OF_NOBODY, template(gpu_request(deviceClassName="mine")), pod()]),
         ("t4", [EXTENDED]),
     ],
     ids=["name", "amount", "driver", "class"],
@@ -212,21 +212,21 @@ def test_a_mistake_is_told_once(fleet: str, texts: list[str]) -> None:
 
 
 def test_that_there_are_no_such_devices_is_told_once() -> None:
-    request = asking(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
+    request = gpu_request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
     findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
     assert [(one.code, one.level) for one in findings] == [("P501", "error")]
 
 
 def test_a_template_of_a_class_with_errors_is_not_tried_alone() -> None:
     made = CLASS_OF_NOBODY.replace("==", "=")
-    assert told(PENDING, made, template(asking(deviceClassName="mine")), pod(), fleet="t4") == []
+    assert levels_and_paths(PENDING, made, template(gpu_request(deviceClassName="mine")), pod(), fleet="t4") == []
 
 
 def test_of_two_of_one_name_the_later_one_is_tried() -> None:
     texts = (template(), workload(replicas=9), workload(replicas=4))
-    assert told(PENDING, *texts, fleet="t4-4x-pcie") == []
+    assert levels_and_paths(PENDING, *texts, fleet="t4-4x-pcie") == []
 
 
 def test_nodes_that_a_pod_excludes_are_noted_once() -> None:
     texts = (template(), workload("DaemonSet", nodeSelector={"gpu": "yes"}))
-    assert [level for level, _ in told(PENDING, *texts, fleet="t4:3")] == ["note"]
+    assert [level for level, _ in levels_and_paths(PENDING, *texts, fleet="t4:3")] == ["note"]

@@ -9,27 +9,27 @@ from allotment.model.editing.edits import Edit
 from allotment.model.editing.tree_edits import edited
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from tests.unit.tools.check.bundles import bundle_of
 
 
-def found_in(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[RuleMatch]:
+def matches_of(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[RuleMatch]:
     """The findings of one rule; ``settings`` are those of a bundle."""
     return list(rule.find(bundle_of(files, **settings)))
 
 
-def told(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[tuple[str, str]]:
+def levels_and_messages(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[tuple[str, str]]:
     """Level and message of the findings."""
-    return [(one.level or rule.level, one.message) for one in found_in(rule, files, **settings)]
+    return [(one.level or rule.level, one.message) for one in matches_of(rule, files, **settings)]
 
 
-def mended(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[dict[str, Any]]:
+def fixed_documents(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[dict[str, Any]]:
     """The documents once all fixes of a rule are done."""
     bundle = bundle_of(files, **settings)
-    return trees_after(bundle, list(rule.find(bundle)))
+    return apply_fixes(bundle, list(rule.find(bundle)))
 
 
-def trees_after(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any]]:
+def apply_fixes(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any]]:
     """The documents of a bundle after the fixes of these findings."""
     edits: dict[Document, list[Edit]] = {}
     for one in findings:
@@ -38,12 +38,12 @@ def trees_after(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any
     return [edited(document.tree, edits.get(document, [])) for document in bundle.documents]
 
 
-def claim(requests: str, *, version: str = "v1", rest: str = "") -> str:
+def claim(requests: str, *, version: str = "v1", devices_extra: str = "") -> str:
     """A ResourceClaim with these items of ``requests``; ``rest`` are lines of ``devices``."""
     lines = [f"    {line}\n" for line in requests.strip("\n").split("\n")]
     return (
         f"apiVersion: resource.k8s.io/{version}\nkind: ResourceClaim\nmetadata:\n  name: gpu\nspec:\n  devices:\n"
-        f"    requests:\n{''.join(lines)}{rest}"
+        f"    requests:\n{''.join(lines)}{devices_extra}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import fragment
-from tests.unit.tools.check.rules.shape.finding import told
+from tests.unit.tools.check.rules.shape.finding import levels_and_messages
 
 RULE = fragment.RULE
 
@@ -26,15 +26,15 @@ RULE = fragment.RULE
     ],
 )
 def test_what_it_seems_to_be(text: str, seems: str) -> None:
-    assert told(RULE, text) == [
+    assert levels_and_messages(RULE, text) == [
         ("note", f"no Kubernetes object, for want of apiVersion and kind; this looks like {seems}")
     ]
 
 
 def test_half_of_a_type_is_none() -> None:
-    ((_, message),) = told(RULE, "apiVersion: v2\nname: my-chart\n")
+    ((_, message),) = levels_and_messages(RULE, "apiVersion: v2\nname: my-chart\n")
     assert message.startswith("no Kubernetes object, for want of kind")
 
 
 def test_objects_are_no_fragments_of_whatever_kind() -> None:
-    assert told(RULE, "apiVersion: example.com/v1\nkind: Thing\n") == []
+    assert levels_and_messages(RULE, "apiVersion: example.com/v1\nkind: Thing\n") == []

@@ -14,7 +14,7 @@ from allotment.model.validation import disabled_fields
 from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.rules.shape import gate_off
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.shape.finding import claim, found_in
+from tests.unit.tools.check.rules.shape.finding import claim, matches_of
 
 RULE = gate_off.RULE
 
@@ -99,13 +99,13 @@ def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
 
 def test_v1beta1_has_the_fields_elsewhere() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  tolerations: [{operator: Exists}]", version="v1beta1")
-    (found,) = found_in(RULE, text, kube="1.35")
+    (found,) = matches_of(RULE, text, kube="1.35")
     assert found.path[-1] == "tolerations"
 
 
 def test_what_is_said() -> None:
     text = claim("- name: a\n  exactly: {deviceClassName: a, tolerations: [{operator: Exists}]}")
-    (found,) = found_in(RULE, text, kube="1.35")
+    (found,) = matches_of(RULE, text, kube="1.35")
     assert found.message == (
         "tolerations needs feature gate DRADeviceTaints, alpha and off by default in Kubernetes 1.35, on by default "
         "since 1.36"
@@ -114,20 +114,20 @@ def test_what_is_said() -> None:
         "the API server drops the field without a word; no taint of a device counts either; switch it on with "
         "--feature-gates=DRADeviceTaints=true on all components"
     )
-    assert found_in(RULE, text) == []
+    assert matches_of(RULE, text) == []
 
 
 def test_many_places_are_told_at_the_first() -> None:
     devices = [{"name": f"gpu-{n}", "taints": [{"key": "a", "effect": "NoSchedule"}]} for n in range(3)]
     tree = a_slice({})
     tree["spec"]["devices"] = devices
-    (found,) = found_in(RULE, json.dumps(tree), kube="1.35")
+    (found,) = matches_of(RULE, json.dumps(tree), kube="1.35")
     assert found.path == ("spec", "devices", 0, "taints")
     assert "(here and in 2 more places)" in found.message
 
 
 def test_a_release_that_does_not_know_the_field_refuses_it() -> None:
-    (found,) = found_in(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
+    (found,) = matches_of(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
     assert found.level == "error"
     assert "which Kubernetes 1.35 does not have (it came with 1.36)" in found.message
 
@@ -137,11 +137,11 @@ def test_kinds_have_gates_too() -> None:
         "apiVersion: resource.k8s.io/v1beta2\nkind: DeviceTaintRule\nmetadata: {name: a}\n"
         "spec: {taint: {key: a, effect: NoSchedule}}\n"
     )
-    (found,) = found_in(RULE, rule)
+    (found,) = matches_of(RULE, rule)
     assert found.level == "warning"
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in found.help
-    assert "DRADeviceTaints," in found_in(RULE, rule, kube="1.34")[0].message
-    assert found_in(RULE, rule, kube="1.37") == []
+    assert "DRADeviceTaints," in matches_of(RULE, rule, kube="1.34")[0].message
+    assert matches_of(RULE, rule, kube="1.37") == []
 
 
 def test_pods_that_ask_for_a_class_by_its_own_resource() -> None:
@@ -154,5 +154,5 @@ spec:
   - name: a
     resources: {limits: {deviceclass.resource.kubernetes.io/gpu.example.com: 1}}
 """
-    assert [found.level for found in found_in(RULE, text, kube="1.35")] == ["error"]
-    assert found_in(RULE, text) == []
+    assert [found.level for found in matches_of(RULE, text, kube="1.35")] == ["error"]
+    assert matches_of(RULE, text) == []

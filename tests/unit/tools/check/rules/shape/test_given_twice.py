@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import given_twice
-from tests.unit.tools.check.rules.shape.finding import claim, told
+from tests.unit.tools.check.rules.shape.finding import claim, levels_and_messages
 
 RULE = given_twice.RULE
 ONE = claim("- name: a\n  exactly: {deviceClassName: a}")
@@ -12,40 +12,40 @@ TWO = claim("- name: a\n  exactly: {deviceClassName: a, count: 2}")
 
 
 def test_in_one_file_a_spec_cannot_be_changed() -> None:
-    assert told(RULE, f"{ONE}---\n{TWO}") == [
+    assert levels_and_messages(RULE, f"{ONE}---\n{TWO}") == [
         ("error", "ResourceClaim default/gpu is in line 4 already, with another spec, which cannot be changed")
     ]
 
 
 def test_what_says_the_same_does_no_harm() -> None:
-    assert [level for level, _ in told(RULE, f"{ONE}---\n{ONE}")] == ["note"]
-    assert [level for level, _ in told(RULE, f"{ONE}---\n{OLD}")] == ["note"]
-    assert told(RULE, {"a.yaml": ONE, "b.yaml": ONE}) == []
+    assert [level for level, _ in levels_and_messages(RULE, f"{ONE}---\n{ONE}")] == ["note"]
+    assert [level for level, _ in levels_and_messages(RULE, f"{ONE}---\n{OLD}")] == ["note"]
+    assert levels_and_messages(RULE, {"a.yaml": ONE, "b.yaml": ONE}) == []
 
 
 def test_files_of_one_folder_may_be_applied_together_or_not() -> None:
-    assert told(RULE, {"x/a.yaml": ONE, "x/b.yaml": TWO}) == [
+    assert levels_and_messages(RULE, {"x/a.yaml": ONE, "x/b.yaml": TWO}) == [
         ("note", "ResourceClaim default/gpu is in a.yaml:4 already, with another spec, which cannot be changed")
     ]
-    assert told(RULE, {"x/a.yaml": ONE, "y/a.yaml": TWO}) == []
+    assert levels_and_messages(RULE, {"x/a.yaml": ONE, "y/a.yaml": TWO}) == []
 
 
 def test_namespaces_tell_objects_apart_but_not_those_of_the_cluster() -> None:
     elsewhere = TWO.replace("  name: gpu\n", "  name: gpu\n  namespace: other\n", 1)
-    assert told(RULE, f"{ONE}---\n{elsewhere}") == []
+    assert levels_and_messages(RULE, f"{ONE}---\n{elsewhere}") == []
     device_class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec: {}\n"
     other = device_class.replace("{name: a}", "{name: a, namespace: b}").replace("spec: {}", "spec: {selectors: []}")
-    assert [level for level, _ in told(RULE, f"{device_class}---\n{other}")] == ["note"]
+    assert [level for level, _ in levels_and_messages(RULE, f"{device_class}---\n{other}")] == ["note"]
 
 
 def test_other_kinds_are_replaced() -> None:
     first = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: ClusterIP}\n"
     second = first.replace("ClusterIP", "NodePort")
-    ((level, message),) = told(RULE, f"{first}---\n{second}")
+    ((level, message),) = levels_and_messages(RULE, f"{first}---\n{second}")
     assert level == "warning"
     assert message.endswith("the later one replaces it")
 
 
 def test_generated_names_are_new_each_time() -> None:
     text = ONE.replace("name: gpu\n", "generateName: gpu-\n", 1)
-    assert told(RULE, f"{text}---\n{text}") == []
+    assert levels_and_messages(RULE, f"{text}---\n{text}") == []

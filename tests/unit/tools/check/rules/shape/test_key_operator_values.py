@@ -8,7 +8,7 @@ from allotment.cel.selector import compile_selector
 from allotment.model.features import Features
 from allotment.tools.check.rules.shape import key_operator_values, unknown_field
 from allotment.tools.check.selectors.cel_conversion import to_cel
-from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended
+from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents
 
 RULE = key_operator_values.RULE
 GPU = 'device.attributes["gpu.nvidia.com"]'
@@ -60,12 +60,12 @@ def test_what_nobody_can_tell(key: str, operator: str, values: list[str]) -> Non
 
 def test_the_fix_says_what_it_guessed_and_is_not_safe() -> None:
     text = request('{key: memory, operator: Gt, values: ["16000"]}')
-    (found,) = found_in(RULE, text)
-    assert found_in(unknown_field.RULE, text) == []
+    (found,) = matches_of(RULE, text)
+    assert matches_of(unknown_field.RULE, text) == []
     assert found.fix is not None
     assert not found.fix.safe
     assert found.fix.text == "select with CEL (16000 is read as 16000Mi, since no unit is written)"
-    assert mended(RULE, text)[0]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] == [
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] == [
         {"cel": {"expression": f'{SIZE}.memory.isGreaterThan(quantity("16000Mi"))'}}
     ]
 
@@ -80,8 +80,8 @@ spec:
   selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]
 """
     selector = "{key: architecture, operator: In, values: [Ampere]}"
-    (found,) = found_in(RULE, request(selector, "mine") + device_class)
+    (found,) = matches_of(RULE, request(selector, "mine") + device_class)
     assert found.fix is not None
-    (without,) = found_in(RULE, request(selector, "mine"))
+    (without,) = matches_of(RULE, request(selector, "mine"))
     assert without.fix is None
     assert without.help.startswith("write cel:")

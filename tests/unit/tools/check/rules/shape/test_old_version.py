@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.model.versions import from_v1, to_v1
 from allotment.tools.check.rules.shape import no_such_kind, old_version, unknown_field, wrong_type
-from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended, told
+from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents, levels_and_messages
 
 RULE = old_version.RULE
 FLAT = "- name: gpu\n  deviceClassName: gpu.example.com"
@@ -25,7 +25,7 @@ def taint_rule(version: str) -> str:
 
 
 def test_v1_is_what_releases_serve() -> None:
-    assert told(RULE, claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com")) == []
+    assert levels_and_messages(RULE, claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com")) == []
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_v1_is_what_releases_serve() -> None:
     ],
 )
 def test_versions_of_claims(version: str, level: str, words: str) -> None:
-    assert told(RULE, claim(FLAT, version=version)) == [(level, words)]
+    assert levels_and_messages(RULE, claim(FLAT, version=version)) == [(level, words)]
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,19 @@ def test_versions_of_claims(version: str, level: str, words: str) -> None:
     ],
 )
 def test_taint_rules_have_versions_of_their_own(kube: str, version: str, levels: list[str]) -> None:
-    assert [level for level, _ in told(RULE, taint_rule(version), kube=kube)] == levels
-    assert told(no_such_kind.RULE, taint_rule(version), kube=kube) == []
+    assert [level for level, _ in levels_and_messages(RULE, taint_rule(version), kube=kube)] == levels
+    assert levels_and_messages(no_such_kind.RULE, taint_rule(version), kube=kube) == []
 
 
 def test_classic_dra_is_no_old_version() -> None:
     text = claim(FLAT, version="v1alpha2").replace("  devices:\n    requests:\n", "  resourceClassName: x\n#")
-    assert told(RULE, text.partition("#")[0]) == []
+    assert levels_and_messages(RULE, text.partition("#")[0]) == []
 
 
 def test_a_claim_written_for_v1_in_an_old_version_needs_the_version_only() -> None:
     text = claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com", version="v1beta1")
-    assert told(unknown_field.RULE, text) == []
-    assert mended(RULE, text)[0]["spec"]["devices"]["requests"] == [
+    assert levels_and_messages(unknown_field.RULE, text) == []
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"]["requests"] == [
         {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     ]
 
@@ -88,7 +88,7 @@ spec:
       attributes: {model: {string: A}}
       capacity: {memory: 80Gi}
 """
-    assert mended(RULE, text)[0] == {
+    assert fixed_documents(RULE, text)[0] == {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {"name": "a"},
@@ -101,7 +101,7 @@ spec:
             ],
         },
     }
-    assert told(wrong_type.RULE, text) == []
+    assert levels_and_messages(wrong_type.RULE, text) == []
 
 
 def test_capacities_of_v1_in_v1alpha3_are_right_after_the_fix() -> None:
@@ -117,17 +117,17 @@ spec:
   - name: gpu-0
     capacity: {memory: {value: 80Gi}}
 """
-    assert told(unknown_field.RULE, text) == []
-    assert mended(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}]
+    assert levels_and_messages(unknown_field.RULE, text) == []
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}]
 
 
 def test_what_classic_controllers_left_in_v1alpha3_goes() -> None:
     text = claim(FLAT, version="v1alpha3").replace("spec:\n", "spec:\n  controller: example.com\n")
-    assert "controller" not in mended(RULE, text)[0]["spec"]
+    assert "controller" not in fixed_documents(RULE, text)[0]["spec"]
 
 
 def test_the_fix_is_safe() -> None:
-    (found,) = found_in(RULE, claim(FLAT, version="v1beta1"))
+    (found,) = matches_of(RULE, claim(FLAT, version="v1beta1"))
     assert found.fix is not None
     assert found.fix.safe
     assert found.fix.text == "write resource.k8s.io/v1, and move the requests' fields under exactly"
@@ -179,4 +179,4 @@ slices = st.fixed_dictionaries(
 @given(st.one_of(claims, slices), st.sampled_from(["v1beta1", "v1alpha3"]))
 def test_the_fix_does_what_the_api_server_does(tree: dict[str, Any], version: str) -> None:
     written = from_v1({"apiVersion": "resource.k8s.io/v1", **tree}, f"resource.k8s.io/{version}")
-    assert mended(RULE, json.dumps(written)) == [to_v1(written)]
+    assert fixed_documents(RULE, json.dumps(written)) == [to_v1(written)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import pod_claim_source, unknown_field
-from tests.unit.tools.check.rules.shape.finding import found_in, mended
+from tests.unit.tools.check.rules.shape.finding import matches_of, fixed_documents
 
 RULE = pod_claim_source.RULE
 
@@ -27,13 +27,13 @@ spec:
 
 def test_templates_of_workloads_have_it_too() -> None:
     text = deployment("{name: gpu, source: {resourceClaimTemplateName: one-gpu}}")
-    assert found_in(unknown_field.RULE, text) == []
-    entries = mended(RULE, text)[0]["spec"]["template"]["spec"]["resourceClaims"]
+    assert matches_of(unknown_field.RULE, text) == []
+    entries = fixed_documents(RULE, text)[0]["spec"]["template"]["spec"]["resourceClaims"]
     assert entries == [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
 
 
 @pytest.mark.parametrize("source", ["{}", "one-gpu", "{resourceClaimName: a}, resourceClaimName: b"])
 def test_where_nothing_plain_is_named_there_is_no_fix(source: str) -> None:
-    (found,) = found_in(RULE, deployment(f"{{name: gpu, source: {source}}}"))
+    (found,) = matches_of(RULE, deployment(f"{{name: gpu, source: {source}}}"))
     assert found.fix is None
     assert found.help

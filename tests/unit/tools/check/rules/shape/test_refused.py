@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import gate_off, refused
-from tests.unit.tools.check.rules.shape.finding import claim, found_in, mended, told
+from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents, levels_and_messages
 
 RULE = refused.RULE
 GOOD = "- name: a\n  exactly: {deviceClassName: a}"
@@ -13,13 +13,13 @@ GOOD = "- name: a\n  exactly: {deviceClassName: a}"
 
 def test_the_servers_words_at_the_place_as_written() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  count: -1", version="v1beta1")
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.message == "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"
     assert found.path == ("spec", "devices", "requests", 0, "count")
 
 
 def test_what_is_missing_is_told_where_it_belongs() -> None:
-    (found,) = found_in(RULE, claim("- name: a"))
+    (found,) = matches_of(RULE, claim("- name: a"))
     assert found.path == ("spec", "devices", "requests", 0)
     assert "exactly one of `exactly` or `firstAvailable` is required" in found.message
 
@@ -46,7 +46,7 @@ kind: DeviceTaintRule
 metadata: {name: a}
 spec: {taint: {key: a, effect: Never}}
 """
-    messages = [message for _, message in told(RULE, text)]
+    messages = [message for _, message in levels_and_messages(RULE, text)]
     assert [message.partition(":")[0] for message in messages] == [
         "spec.devices[0].attributes[v].version",
         "spec.extendedResourceName",
@@ -55,14 +55,14 @@ spec: {taint: {key: a, effect: Never}}
 
 
 def test_an_expression_that_is_not_there_is_missed() -> None:
-    ((_, message),) = told(RULE, claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {}}]}"))
+    ((_, message),) = levels_and_messages(RULE, claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {}}]}"))
     assert "cel.expression: Invalid value" in message
 
 
 def test_an_expression_that_is_too_long_is_not_even_compiled() -> None:
     expression = " || ".join(["true"] * 2000)
     request = f"- name: a\n  exactly: {{deviceClassName: a, selectors: [{{cel: {{expression: '{expression}'}}}}]}}"
-    ((_, message),) = told(RULE, claim(request))
+    ((_, message),) = levels_and_messages(RULE, claim(request))
     assert message.endswith("Too long: may not be more than 10240 bytes")
 
 
@@ -78,7 +78,7 @@ spec:
       resourceClaims: [{name: gpu, resourceClaimName: a}]
       containers: [{name: a, resources: {claims: [{name: gpus}]}}]
 """
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.path == ("spec", "template", "spec", "containers", 0, "resources", "claims", 0)
     assert 'Not found: "gpus"' in found.message
 
@@ -87,29 +87,29 @@ spec:
     "text",
     [
         claim("- exactly: {deviceClassName: a}"),  # without a name
-        claim(GOOD, rest="    constraints: [{requests: [b], matchAttribute: a/b}]\n"),  # no such request
+        claim(GOOD, devices_extra="    constraints: [{requests: [b], matchAttribute: a/b}]\n"),  # no such request
         claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {expression: nonsense(}}]}"),
         claim("- name: a\n  exactly: {deviceClassName: a, adminAccess: true}"),  # the namespace's label
     ],
 )
 def test_what_other_rules_explain(text: str) -> None:
-    assert told(RULE, text) == []
+    assert levels_and_messages(RULE, text) == []
 
 
 def test_an_error_of_a_gate_is_the_gates() -> None:
     text = claim("- name: a\n  firstAvailable: [{name: b, deviceClassName: c}]")
     off = {"DRAPrioritizedList": False}
-    assert told(RULE, text, gates=off) == []
-    assert [level for level, _ in told(gate_off.RULE, text, gates=off)] == ["error"]
+    assert levels_and_messages(RULE, text, gates=off) == []
+    assert [level for level, _ in levels_and_messages(gate_off.RULE, text, gates=off)] == ["error"]
     bad = claim("- name: a\n  firstAvailable: [{name: b, deviceClassName: c}]\n- name: b\n  exactly: {}")
-    assert [message for _, message in told(RULE, bad, gates=off)] == [
+    assert [message for _, message in levels_and_messages(RULE, bad, gates=off)] == [
         "spec.devices.requests[1].exactly.deviceClassName: Required value"
     ]
 
 
 def test_what_is_to_be_filled_in_is_a_note() -> None:
     text = claim(GOOD).replace("name: gpu\n", "name: ${APP}-gpu\n", 1)
-    assert told(RULE, text) == [
+    assert levels_and_messages(RULE, text) == [
         ("note", '"${APP}-gpu" is to be filled in: as it stands, the API server refuses the ResourceClaim')
     ]
 
@@ -120,7 +120,7 @@ def test_what_is_to_be_filled_in_is_a_note() -> None:
 )
 def test_one_of_few_values(written: str, meant: str, safe: bool) -> None:
     text = claim(f"- name: a\n  exactly: {{deviceClassName: a, allocationMode: {written}}}")
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert (found.fix.text, found.fix.safe) == (f"write {meant}", safe)
 
@@ -133,13 +133,13 @@ spec:
   containers: [{name: c, image: i, resources: {claims: [{name: gpuu}]}}]
   resourceClaims: [{name: gpu, resourceClaimName: x}, {name: nic, resourceClaimName: z}]
 """
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert (found.fix.text, found.fix.safe) == ("write gpu", False)
-    assert mended(RULE, text)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
+    assert fixed_documents(RULE, text)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
 
 
 def test_pods_and_workloads_need_names() -> None:
     pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}\n"
-    assert told(RULE, pod) == [("error", "metadata.name: Required value: name or generateName is required")]
-    assert told(RULE, pod + "metadata: {generateName: a-}\n") == []
+    assert levels_and_messages(RULE, pod) == [("error", "metadata.name: Required value: name or generateName is required")]
+    assert levels_and_messages(RULE, pod + "metadata: {generateName: a-}\n") == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import slices_contradict
-from tests.unit.tools.check.rules.shape.finding import found_in, told
+from tests.unit.tools.check.rules.shape.finding import matches_of, levels_and_messages
 
 RULE = slices_contradict.RULE
 
@@ -23,22 +23,22 @@ spec:
 
 
 def test_both_places_are_told() -> None:
-    (found,) = found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
+    (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
     assert found.path == ("spec", "devices", 0, "name")
     assert found.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
     assert found.help == "the other is at file.yaml:9:20"
 
 
 def test_counts_that_differ() -> None:
-    (found,) = found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
+    (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
     assert found.path == ("spec", "pool", "resourceSliceCount")
 
 
 def test_slices_that_agree() -> None:
-    assert found_in(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-1")) == []
+    assert matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-1")) == []
 
 
 def test_slices_of_different_folders_are_of_different_clusters() -> None:
     one, two = RULE.bad.split("---\n")
-    assert told(RULE, {"a/a.yaml": one, "b/b.yaml": two}) == []
-    assert [level for level, _ in told(RULE, {"a/a.yaml": one, "a/b.yaml": two})] == ["warning"]
+    assert levels_and_messages(RULE, {"a/a.yaml": one, "b/b.yaml": two}) == []
+    assert [level for level, _ in levels_and_messages(RULE, {"a/a.yaml": one, "a/b.yaml": two})] == ["warning"]

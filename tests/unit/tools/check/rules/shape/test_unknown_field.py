@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import unknown_field
-from tests.unit.tools.check.rules.shape.finding import claim, devices_of, found_in, mended, told
+from tests.unit.tools.check.rules.shape.finding import claim, devices_of, matches_of, fixed_documents, levels_and_messages
 
 RULE = unknown_field.RULE
 GOOD = "- name: gpu\n  exactly: {deviceClassName: gpu.example.com}\n"
 
 
 def test_a_near_name_is_offered_and_not_more_than_that() -> None:
-    text = claim(GOOD, rest="    constraint: []\n")
-    (found,) = found_in(RULE, text)
+    text = claim(GOOD, devices_extra="    constraint: []\n")
+    (found,) = matches_of(RULE, text)
     assert found.message == 'DeviceClaim has no field "constraint"'
     assert found.help == "did you mean constraints?"
     assert found.fix is not None
     assert not found.fix.safe
-    assert "constraints" in devices_of(mended(RULE, text)[0])
+    assert "constraints" in devices_of(fixed_documents(RULE, text)[0])
 
 
 def test_a_name_that_is_there_already_is_not_written_twice() -> None:
-    (found,) = found_in(RULE, claim(GOOD, rest="    constraint: []\n    constraints: []\n"))
+    (found,) = matches_of(RULE, claim(GOOD, devices_extra="    constraint: []\n    constraints: []\n"))
     assert found.fix is None
 
 
 def test_a_field_one_level_too_high_moves_down() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  requests: []\n"
-    assert mended(RULE, text)[0]["spec"] == {"devices": {"requests": []}}
-    (found,) = found_in(RULE, text)
+    assert fixed_documents(RULE, text)[0]["spec"] == {"devices": {"requests": []}}
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert not found.fix.safe
 
 
 def test_a_template_holds_a_whole_claims_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: a}\nspec:\n  devices: {}\n"
-    assert mended(RULE, text)[0]["spec"] == {"spec": {"devices": {}}}
-    (found,) = found_in(RULE, text)
+    assert fixed_documents(RULE, text)[0]["spec"] == {"spec": {"devices": {}}}
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert found.fix.safe
 
@@ -53,33 +53,33 @@ spec:
   - name: gpu-0
     basic: {attributes: {model: {string: A}}}
 """
-    assert mended(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "attributes": {"model": {"string": "A"}}}]
-    (found,) = found_in(RULE, text)
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "attributes": {"model": {"string": "A"}}}]
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert found.fix.safe
 
 
 def test_kinds_of_other_groups_are_looked_at_as_well() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {container: []}\n"
-    assert told(RULE, text) == [("error", 'PodSpec has no field "container"')]
+    assert levels_and_messages(RULE, text) == [("error", 'PodSpec has no field "container"')]
 
 
 def test_custom_kinds_are_the_business_of_those_who_define_them() -> None:
-    assert told(RULE, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: thing}\n") == []
+    assert levels_and_messages(RULE, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: thing}\n") == []
 
 
 def test_only_a_template_has_a_spec_in_its_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  spec:\n"
     text += "    devices: {requests: [{name: gpu, exactly: {deviceClassName: a}}]}\n"
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.help == "only a template has a spec in its spec"
     assert found.fix is not None
     assert found.fix.safe
-    assert list(mended(RULE, text)[0]["spec"]) == ["devices"]
+    assert list(fixed_documents(RULE, text)[0]["spec"]) == ["devices"]
 
 
 def test_a_pod_names_no_class() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n"
-    (found,) = found_in(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
+    (found,) = matches_of(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
     assert found.fix is None
     assert "whose requests name the class" in found.help

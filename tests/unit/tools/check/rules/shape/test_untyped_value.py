@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.tools.check.rules.shape import untyped_value, wrong_type
-from tests.unit.tools.check.rules.shape.finding import found_in, mended, told
+from tests.unit.tools.check.rules.shape.finding import matches_of, fixed_documents, levels_and_messages
 
 RULE = untyped_value.RULE
 
@@ -42,48 +42,48 @@ spec:
 )
 def test_attributes_get_the_type_that_the_driver_or_the_value_has(written: str, typed: Any, safe: bool) -> None:
     text = a_slice(written)
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert found.fix.safe is safe
-    assert mended(RULE, text)[0]["spec"]["devices"][0]["attributes"] == typed
-    assert told(wrong_type.RULE, text) == []
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"][0]["attributes"] == typed
+    assert levels_and_messages(wrong_type.RULE, text) == []
 
 
 def test_capacities_have_a_value() -> None:
     text = a_slice(capacity="{memory: 40Gi, cores: 108}")
-    assert told(RULE, text)[0] == ("error", "memory is a bare quantity, and must be {value: 40Gi}")
-    assert mended(RULE, text)[0]["spec"]["devices"][0]["capacity"] == {
+    assert levels_and_messages(RULE, text)[0] == ("error", "memory is a bare quantity, and must be {value: 40Gi}")
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"][0]["capacity"] == {
         "memory": {"value": "40Gi"},
         "cores": {"value": 108},
     }
 
 
 def test_what_is_no_quantity_is_not_made_one() -> None:
-    (found,) = found_in(RULE, a_slice(capacity="{memory: lots}"))
+    (found,) = matches_of(RULE, a_slice(capacity="{memory: lots}"))
     assert found.fix is None
 
 
 def test_a_piece_of_a_slice() -> None:
     text = "attributes: {architecture: Ampere}\ncapacity: {memory: 40Gi}\n"
-    assert [level for level, _ in told(RULE, text)] == ["warning", "warning"]
-    assert mended(RULE, text) == [
+    assert [level for level, _ in levels_and_messages(RULE, text)] == ["warning", "warning"]
+    assert fixed_documents(RULE, text) == [
         {"attributes": {"architecture": {"string": "Ampere"}}, "capacity": {"memory": {"value": "40Gi"}}}
     ]
 
 
 def test_typed_values_are_fine() -> None:
-    assert told(RULE, a_slice("{a: {string: x}}", "{memory: {value: 1Gi}}")) == []
+    assert levels_and_messages(RULE, a_slice("{a: {string: x}}", "{memory: {value: 1Gi}}")) == []
 
 
 def test_an_amount_as_people_write_it() -> None:
     text = SLICE_OF_MEMORY.format(memory="40GB")
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert (found.fix.text, found.fix.safe) == ("write value: 40G", False)
-    (found,) = found_in(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
+    (found,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
     assert found.fix is not None
     assert found.fix.safe
-    (found,) = found_in(RULE, SLICE_OF_MEMORY.format(memory="much"))
+    (found,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="much"))
     assert found.fix is None
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from allotment.tools.check.rules.shape import wrong_type
-from tests.unit.tools.check.rules.shape.finding import claim, devices_of, found_in, mended, told
+from tests.unit.tools.check.rules.shape.finding import claim, devices_of, matches_of, fixed_documents, levels_and_messages
 
 RULE = wrong_type.RULE
 
 
-def exactly(fields: str) -> str:
+def claim_with_fields(fields: str) -> str:
     return claim(f"- name: gpu\n  exactly: {{deviceClassName: a, {fields}}}")
 
 
@@ -33,29 +33,29 @@ def exactly(fields: str) -> str:
     ],
 )
 def test_what_is_plainly_meant(written: str, field: str, meant: Any, safe: bool) -> None:
-    text = exactly(written)
-    (found,) = found_in(RULE, text)
+    text = claim_with_fields(written)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert found.fix.safe is safe
-    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert request["exactly"][field] == meant
 
 
 @pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cell: {}}", "adminAccess: maybe"])
 def test_what_nobody_can_tell(written: str) -> None:
-    (found,) = found_in(RULE, exactly(written))
+    (found,) = matches_of(RULE, claim_with_fields(written))
     assert found.fix is None
 
 
 def test_one_name_is_a_list_of_one() -> None:
-    text = claim("- name: a\n  exactly: {deviceClassName: a}", rest="    config:\n    - requests: a\n")
-    assert devices_of(mended(RULE, text)[0])["config"] == [{"requests": ["a"]}]
+    text = claim("- name: a\n  exactly: {deviceClassName: a}", devices_extra="    config:\n    - requests: a\n")
+    assert devices_of(fixed_documents(RULE, text)[0])["config"] == [{"requests": ["a"]}]
 
 
 def test_how_it_is_said() -> None:
-    assert told(RULE, exactly('count: "2"')) == [("error", 'count is the string "2", and must be a whole number')]
-    assert told(RULE, exactly("selectors: {}")) == [("error", "selectors is an object, and must be a list")]
-    assert told(RULE, exactly("capacity: {requests: {memory: lots}}")) == [
+    assert levels_and_messages(RULE, claim_with_fields('count: "2"')) == [("error", 'count is the string "2", and must be a whole number')]
+    assert levels_and_messages(RULE, claim_with_fields("selectors: {}")) == [("error", "selectors is an object, and must be a list")]
+    assert levels_and_messages(RULE, claim_with_fields("capacity: {requests: {memory: lots}}")) == [
         ("error", 'memory is the string "lots", and must be a quantity')
     ]
 
@@ -67,32 +67,32 @@ kind: Pod
 metadata: {name: a, labels: {gpu: true}}
 spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
 """
-    (pod,) = mended(RULE, text)
+    (pod,) = fixed_documents(RULE, text)
     assert pod["metadata"]["labels"] == {"gpu": "true"}
     assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
 
 
 def test_names_of_custom_kinds_are_strings() -> None:
     text = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n"
-    assert told(RULE, text) == [("error", "metadata.name is no string")]
+    assert levels_and_messages(RULE, text) == [("error", "metadata.name is no string")]
 
 
 def test_an_entry_without_its_list_and_a_name_without_its_field() -> None:
-    text = exactly("selectors: {cel: {expression: 'true'}}")
-    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    text = claim_with_fields("selectors: {cel: {expression: 'true'}}")
+    (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert request["exactly"]["selectors"] == [{"cel": {"expression": "true"}}]
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n"
     pod += (
         "  - {name: c, image: i, resources: {claims: [gpu]}}\n  resourceClaims: [{name: gpu, resourceClaimName: x}]\n"
     )
-    assert mended(RULE, pod)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
+    assert fixed_documents(RULE, pod)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
 
 
 def test_what_is_to_be_filled_in_is_of_no_type_yet() -> None:
-    assert told(RULE, exactly("count: ${GPUS}")) == []
+    assert levels_and_messages(RULE, claim_with_fields("count: ${GPUS}")) == []
 
 
 def test_words_that_yaml_takes_for_truth_stay_words() -> None:
     text = claim("- name: y\n  exactly: {deviceClassName: on}")
-    (request,) = devices_of(mended(RULE, text)[0])["requests"]
+    (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert (request["name"], request["exactly"]["deviceClassName"]) == ("y", "on")

@@ -8,13 +8,13 @@ from typing import Any
 
 from allotment.model.editing.tree_edits import edited
 from allotment.tools.check.bundle import Bundle, CheckSettings
-from allotment.tools.check.rule import RuleMatch, Rule
+from allotment.tools.check.rule import Rule, RuleMatch
 from tests.unit.tools.check.bundles import bundle_of
 
 NVIDIA = 'device.attributes["gpu.nvidia.com"]'
 
 
-def claim(expression: str, *, class_name: str = "gpu.nvidia.com", more: str = "") -> str:
+def claim(expression: str, *, class_name: str = "gpu.nvidia.com", devices_extra: str = "") -> str:
     """A claim for one device that fits an expression; ``more`` is YAML below ``devices``."""
     text = f"""\
 apiVersion: resource.k8s.io/v1
@@ -30,7 +30,7 @@ spec:
 """
     if expression:
         text += f"        selectors:\n        - cel:\n            expression: {json.dumps(expression)}\n"
-    return text + more
+    return text + devices_extra
 
 
 def bundle(
@@ -45,32 +45,32 @@ def bundle(
     return Bundle(made.documents, CheckSettings(made.features, drivers or {}, driver_gates or {}), made.cluster)
 
 
-def found_in(rule: Rule, text: str, **settings: Any) -> list[RuleMatch]:
+def matches_of(rule: Rule, text: str, **settings: Any) -> list[RuleMatch]:
     """What a rule finds."""
     return list(rule.find(bundle(text, **settings)))
 
 
-def told(rule: Rule, text: str, **settings: Any) -> list[tuple[str, str]]:
+def levels_and_messages(rule: Rule, text: str, **settings: Any) -> list[tuple[str, str]]:
     """Level and message of what a rule finds."""
-    return [(one.level or rule.level, one.message) for one in found_in(rule, text, **settings)]
+    return [(one.level or rule.level, one.message) for one in matches_of(rule, text, **settings)]
 
 
-def says(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[tuple[str, str]]:
+def selector_messages(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[tuple[str, str]]:
     """Level and message of what a rule finds in the selector of a claim."""
-    return told(rule, claim(expression, class_name=class_name), **settings)
+    return levels_and_messages(rule, claim(expression, class_name=class_name), **settings)
 
 
-def after(rule: Rule, text: str, **settings: Any) -> dict[str, Any]:
+def fixed_document(rule: Rule, text: str, **settings: Any) -> dict[str, Any]:
     """The first document once the first fix of a rule is done; as it was where there is none."""
     documents = bundle(text, **settings).documents
-    fixes = [one.fix for one in found_in(rule, text, **settings) if one.fix is not None]
+    fixes = [one.fix for one in matches_of(rule, text, **settings) if one.fix is not None]
     edits = [edit for document, edit in fixes[0].edits if document.index == 0] if fixes else []
     tree: dict[str, Any] = edited(documents[0].tree, edits)
     return tree
 
 
-def becomes(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[str]:
+def fixed_expressions(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[str]:
     """The request's expressions once the first fix of a rule is done."""
-    tree = after(rule, claim(expression, class_name=class_name), **settings)
+    tree = fixed_document(rule, claim(expression, class_name=class_name), **settings)
     request = tree["spec"]["devices"]["requests"][0]["exactly"]
     return [one["cel"]["expression"] for one in request.get("selectors", ())]

@@ -7,91 +7,91 @@ from typing import Any
 
 from allotment.tools.check.rule import RuleMatch
 from allotment.tools.check.rules.vocabulary import driver_parameters
-from tests.unit.tools.check.rules.vocabulary.requests import after, claim, found_in, told
+from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, claim, matches_of, levels_and_messages
 
 RULE = driver_parameters.RULE
 
 
-def given(parameters: dict[str, Any], *, driver: str = "gpu.nvidia.com", class_name: str = "gpu.nvidia.com") -> str:
+def claim_with_parameters(parameters: dict[str, Any], *, driver: str = "gpu.nvidia.com", class_name: str = "gpu.nvidia.com") -> str:
     """A claim with parameters for its request."""
     config = {"requests": ["gpu"], "opaque": {"driver": driver, "parameters": parameters}}
-    return claim("", class_name=class_name, more=f"    config: {json.dumps([config])}\n")
+    return claim("", class_name=class_name, devices_extra=f"    config: {json.dumps([config])}\n")
 
 
-def nvidia(kind: str = "GpuConfig", version: str = "resource.nvidia.com/v1beta1", **fields: Any) -> dict[str, Any]:
+def nvidia_parameters(kind: str = "GpuConfig", version: str = "resource.nvidia.com/v1beta1", **fields: Any) -> dict[str, Any]:
     """Parameters for NVIDIA's driver."""
     return {"apiVersion": version, "kind": kind, **fields}
 
 
-def mended(text: str) -> dict[str, Any]:
+def fixed_parameters(text: str) -> dict[str, Any]:
     """The parameters once the first fix is done."""
-    parameters: dict[str, Any] = after(RULE, text)["spec"]["devices"]["config"][0]["opaque"]["parameters"]
+    parameters: dict[str, Any] = fixed_document(RULE, text)["spec"]["devices"]["config"][0]["opaque"]["parameters"]
     return parameters
 
 
-def only(text: str) -> RuleMatch:
+def single_match(text: str) -> RuleMatch:
     """The one finding."""
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     return found
 
 
 def test_a_misspelt_field() -> None:
-    text = given(nvidia(sharing={"strategy": "MPS", "mpsconfig": {}}))
-    found = only(text)
+    text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "MPS", "mpsconfig": {}}))
+    found = single_match(text)
     assert found.level == "error"
     assert found.at_key
     assert found.path[-2:] == ("sharing", "mpsconfig")
     assert found.fix is not None
     assert found.fix.safe
-    assert mended(text)["sharing"] == {"strategy": "MPS", "mpsConfig": {}}
+    assert fixed_parameters(text)["sharing"] == {"strategy": "MPS", "mpsConfig": {}}
 
 
 def test_a_misspelt_value_is_guessed_at() -> None:
-    text = given(nvidia(sharing={"strategy": "Timeslicing"}))
-    found = only(text)
+    text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "Timeslicing"}))
+    found = single_match(text)
     assert found.fix is not None
     assert not found.fix.safe
-    assert mended(text)["sharing"] == {"strategy": "TimeSlicing"}
+    assert fixed_parameters(text)["sharing"] == {"strategy": "TimeSlicing"}
 
 
 def test_a_field_that_a_later_release_may_know_is_a_warning() -> None:
-    assert only(given(nvidia(colour="red"))).level == "warning"
-    assert only(given(nvidia(kind="QuantumConfig"))).level == "warning"
+    assert single_match(claim_with_parameters(nvidia_parameters(colour="red"))).level == "warning"
+    assert single_match(claim_with_parameters(nvidia_parameters(kind="QuantumConfig"))).level == "warning"
 
 
 def test_what_cannot_be() -> None:
-    text = given(nvidia(sharing={"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 130}}))
-    ((level, message),) = told(RULE, text)
+    text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 130}}))
+    ((level, message),) = levels_and_messages(RULE, text)
     place = "sharing.mpsConfig.defaultActiveThreadPercentage"
     assert level == "error"
     assert message == f"gpu.nvidia.com refuses these parameters: {place}: wanted 0 to 100 (percent), found 130"
-    mixed = given(nvidia(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}))
-    assert [found.path[-1] for found in found_in(RULE, mixed)] == ["mpsConfig"]
+    mixed = claim_with_parameters(nvidia_parameters(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}))
+    assert [found.path[-1] for found in matches_of(RULE, mixed)] == ["mpsConfig"]
 
 
 def test_a_kind_for_other_devices() -> None:
-    text = given(nvidia(kind="MigDeviceConfig"))
-    assert told(RULE, text) == [
+    text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"))
+    assert levels_and_messages(RULE, text) == [
         ("error", "MigDeviceConfig is for devices of type mig, and these are of type gpu: gpu.nvidia.com refuses it")
     ]
-    assert mended(text)["kind"] == "GpuConfig"
-    assert told(RULE, given(nvidia(kind="MigDeviceConfig"), class_name="mig.nvidia.com")) == []
+    assert fixed_parameters(text)["kind"] == "GpuConfig"
+    assert levels_and_messages(RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="mig.nvidia.com")) == []
 
 
 def test_a_kind_for_whoever_it_fits_is_passed_over() -> None:
-    text = given(nvidia(kind="MigDeviceConfig")).replace('"requests": ["gpu"], ', "")
-    assert told(RULE, text) == [
+    text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig")).replace('"requests": ["gpu"], ', "")
+    assert levels_and_messages(RULE, text) == [
         ("warning", "MigDeviceConfig is for devices of type mig, and these are of type gpu: it is passed over")
     ]
 
 
 def test_a_driver_of_no_device() -> None:
-    text = given({"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}, driver="gpu.amd.com")
-    assert told(RULE, text) == [
+    text = claim_with_parameters({"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}, driver="gpu.amd.com")
+    assert levels_and_messages(RULE, text) == [
         ("warning", "nobody reads parameters for gpu.amd.com here: the devices are those of gpu.nvidia.com")
     ]
 
 
 def test_a_class_that_nobody_knows_may_bring_anything() -> None:
-    assert told(RULE, given(nvidia(kind="MigDeviceConfig"), class_name="fast")) == []
-    assert told(RULE, given({"whatever": 1}, driver="driver.example.com")) == []
+    assert levels_and_messages(RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="fast")) == []
+    assert levels_and_messages(RULE, claim_with_parameters({"whatever": 1}, driver="driver.example.com")) == []

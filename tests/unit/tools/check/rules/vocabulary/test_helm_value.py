@@ -6,26 +6,26 @@ import pytest
 
 from allotment.model.editing.tree_edits import edited
 from allotment.tools.check.rules.vocabulary import helm_value
-from tests.unit.tools.check.rules.vocabulary.requests import after, bundle, found_in, told
+from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, bundle, matches_of, levels_and_messages
 
 RULE = helm_value.RULE
 OURS = "gpuResourcesEnabledOverride: true\nnvidiaDriverRoot: /\n"
 
 
 def test_a_key_that_names_its_place_otherwise() -> None:
-    assert told(RULE, RULE.bad) == [
+    assert levels_and_messages(RULE, RULE.bad) == [
         (
             "warning",
             'the chart has no value "resources-computeDomains" and ignores it: resources.computeDomains is meant',
         )
     ]
-    assert after(RULE, RULE.bad)["resources"] == {"computeDomains": {"enabled": False}}
-    assert told(RULE, RULE.good) == []
+    assert fixed_document(RULE, RULE.bad)["resources"] == {"computeDomains": {"enabled": False}}
+    assert levels_and_messages(RULE, RULE.good) == []
 
 
 def test_into_what_is_there_already() -> None:
     text = f"{OURS}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
-    (found,) = found_in(RULE, text)
+    (found,) = matches_of(RULE, text)
     assert found.fix is not None
     (document,) = bundle(text).documents
     assert edited(document.tree, [edit for _, edit in found.fix.edits])["resources"] == {
@@ -35,28 +35,28 @@ def test_into_what_is_there_already() -> None:
 
 
 def test_a_misspelt_key() -> None:
-    assert after(RULE, f"{OURS}featureGate:\n  MPSSupport: true\n")["featureGates"] == {"MPSSupport": True}
-    assert after(RULE, f"{OURS}featureGates:\n  MpsSupport: true\n")["featureGates"] == {"MPSSupport": True}
-    assert after(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {"gpus": {"enabled": False}}
+    assert fixed_document(RULE, f"{OURS}featureGate:\n  MPSSupport: true\n")["featureGates"] == {"MPSSupport": True}
+    assert fixed_document(RULE, f"{OURS}featureGates:\n  MpsSupport: true\n")["featureGates"] == {"MPSSupport": True}
+    assert fixed_document(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {"gpus": {"enabled": False}}
 
 
 def test_below_a_value_anything_may_stand() -> None:
-    assert told(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n") == []
+    assert levels_and_messages(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n") == []
 
 
 def test_a_key_that_is_like_none_is_a_note() -> None:
-    assert told(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
+    assert levels_and_messages(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
         ("note", 'the chart of gpu.nvidia.com is not known to have a value "zebra"')
     ]
     # It shares a word with nvidiaDriverRoot, and is the GPU operator's.
-    assert [level for level, _ in told(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
+    assert [level for level, _ in levels_and_messages(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
 
 
 def test_the_switch_against_two_that_hand_out_one_gpu() -> None:
     text = "nvidiaDriverRoot: /\nresources:\n  gpus:\n    enabled: true\n"
-    assert [level for level, _ in told(RULE, text)] == ["note"]
-    assert after(RULE, text)["gpuResourcesEnabledOverride"] is True
-    assert told(RULE, text.replace("true", "false")) == []
+    assert [level for level, _ in levels_and_messages(RULE, text)] == ["note"]
+    assert fixed_document(RULE, text)["gpuResourcesEnabledOverride"] is True
+    assert levels_and_messages(RULE, text.replace("true", "false")) == []
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_the_switch_against_two_that_hand_out_one_gpu() -> None:
     ],
 )
 def test_other_documents_are_none_of_its(text: str) -> None:
-    assert told(RULE, text) == []
+    assert levels_and_messages(RULE, text) == []

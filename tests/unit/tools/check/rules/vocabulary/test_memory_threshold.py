@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import memory_threshold
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
 
 RULE = memory_threshold.RULE
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
 
 
 def test_the_label_passes_and_the_figure_does_not() -> None:
-    assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
+    assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
         (
             "warning",
             (
@@ -21,61 +21,61 @@ def test_the_label_passes_and_the_figure_does_not() -> None:
             ),
         )
     ]
-    assert becomes(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [f'{MEMORY}.compareTo(quantity("79Gi")) >= 0']
+    assert fixed_expressions(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [f'{MEMORY}.compareTo(quantity("79Gi")) >= 0']
 
 
 @pytest.mark.parametrize("bound", ["20Gi", "20000Mi", "30Gi", "79Gi", "64Gi", "80G"])
 def test_bounds_that_labels_say_nothing_of(bound: str) -> None:
-    assert says(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
+    assert selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
 
 
 def test_only_products_that_the_selector_means_count() -> None:
     a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-80GB"'
-    assert says(RULE, f'{a100} && {MEMORY}.compareTo(quantity("80Gi")) >= 0') == []
+    assert selector_messages(RULE, f'{a100} && {MEMORY}.compareTo(quantity("80Gi")) >= 0') == []
     hopper = f'{NVIDIA}.architecture == "Hopper"'
-    assert len(says(RULE, f'{hopper} && {MEMORY}.compareTo(quantity("80Gi")) >= 0')) == 1
+    assert len(selector_messages(RULE, f'{hopper} && {MEMORY}.compareTo(quantity("80Gi")) >= 0')) == 1
 
 
 def test_more_than_what_a_product_has_exactly() -> None:
     # It may mean: not those. Where nothing else is left, it cannot.
-    ((level, message),) = says(RULE, f'{MEMORY}.isGreaterThan(quantity("40Gi"))')
+    ((level, message),) = selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("40Gi"))')
     assert (level, message) == ("note", "more than 40Gi leaves out NVIDIA A100-SXM4-40GB (40Gi): it has just that")
     a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-40GB"'
     expression = f'{a100} && {MEMORY}.isGreaterThan(quantity("40Gi"))'
-    assert [level for level, _ in says(RULE, expression)] == ["warning"]
-    assert becomes(RULE, expression) == [f'{a100} && {MEMORY}.isGreaterThan(quantity("39Gi"))']
-    assert says(RULE, f'{MEMORY}.compareTo(quantity("40Gi")) >= 0') == []
+    assert [level for level, _ in selector_messages(RULE, expression)] == ["warning"]
+    assert fixed_expressions(RULE, expression) == [f'{a100} && {MEMORY}.isGreaterThan(quantity("39Gi"))']
+    assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("40Gi")) >= 0') == []
 
 
 @pytest.mark.parametrize("bound", ["16000Mi", "24000Mi", "47Gi"])
 def test_a_bound_below_a_label_that_larger_ones_pass_is_meant_so(bound: str) -> None:
-    assert says(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
+    assert selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
 
 
 def test_a_bound_that_leaves_nothing_is_not() -> None:
     small = f'{NVIDIA}.productName in ["NVIDIA L4", "Tesla T4", "NVIDIA L40S"]'
-    assert [level for level, _ in says(RULE, f'{small} && {MEMORY}.isGreaterThan(quantity("47Gi"))')] == ["warning"]
+    assert [level for level, _ in selector_messages(RULE, f'{small} && {MEMORY}.isGreaterThan(quantity("47Gi"))')] == ["warning"]
 
 
 def test_parts_of_gpus_have_less_than_their_names_say_too() -> None:
     profile = f'{NVIDIA}.profile == "3g.40gb"'
     expression = f'{profile} && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
-    assert [level for level, _ in says(RULE, expression, class_name="mig.nvidia.com")] == ["warning"]
-    assert becomes(RULE, expression, class_name="mig.nvidia.com") == [
+    assert [level for level, _ in selector_messages(RULE, expression, class_name="mig.nvidia.com")] == ["warning"]
+    assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com") == [
         f'{profile} && {MEMORY}.compareTo(quantity("39Gi")) >= 0'
     ]
 
 
 def test_in_a_cluster_only_its_devices_count() -> None:
     expression = f'{MEMORY}.compareTo(quantity("80Gi")) >= 0'
-    assert says(RULE, expression, fleet="a100-80gb") == []
-    assert len(says(RULE, expression, fleet="8xh100")) == 1
+    assert selector_messages(RULE, expression, fleet="a100-80gb") == []
+    assert len(selector_messages(RULE, expression, fleet="8xh100")) == 1
 
 
 def test_what_may_be_false_without_harm_is_left_alone() -> None:
-    assert says(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0 || {NVIDIA}.type == "gpu"') == []
+    assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0 || {NVIDIA}.type == "gpu"') == []
 
 
 def test_a_bound_that_nothing_in_the_cluster_passes_is_an_error() -> None:
     expression = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
-    assert [level for level, _ in says(RULE, expression, fleet="h100")] == ["error"]
+    assert [level for level, _ in selector_messages(RULE, expression, fleet="h100")] == ["error"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import no_such_mig_profile
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
 
 RULE = no_such_mig_profile.RULE
 A100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-40GB"'
@@ -17,25 +17,25 @@ def profile(name: str) -> str:
 
 
 def test_a_profile_of_another_product() -> None:
-    assert says(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
+    assert selector_messages(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
         ("warning", 'NVIDIA A100-SXM4-40GB has no MIG profile "3g.40gb": with as many slices it is "3g.20gb"')
     ]
-    assert becomes(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
+    assert fixed_expressions(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
         f"{A100} && {profile('3g.20gb')}"
     ]
 
 
 def test_a_profile_of_another_architecture() -> None:
     hopper = f'{NVIDIA}.architecture == "Hopper"'
-    assert says(RULE, f"{hopper} && {profile('1g.10gb')}", class_name="mig.nvidia.com") == []
-    ((level, message),) = says(RULE, f"{hopper} && {profile('1g.5gb')}", class_name="mig.nvidia.com")
+    assert selector_messages(RULE, f"{hopper} && {profile('1g.10gb')}", class_name="mig.nvidia.com") == []
+    ((level, message),) = selector_messages(RULE, f"{hopper} && {profile('1g.5gb')}", class_name="mig.nvidia.com")
     assert level == "warning"
     assert message.startswith("NVIDIA H100 80GB HBM3 or NVIDIA H200") or "have no MIG profile" in message
 
 
 @pytest.mark.parametrize("name", ["1g.5gb", "1g.5gb+me", "3g.40gb", "7g.141gb", "3g.47gb", "1g.24gb-me"])
 def test_profiles_that_some_gpu_has(name: str) -> None:
-    assert says(RULE, profile(name), class_name="mig.nvidia.com") == []
+    assert selector_messages(RULE, profile(name), class_name="mig.nvidia.com") == []
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_profiles_that_some_gpu_has(name: str) -> None:
     [("1g5gb", "1g.5gb"), ("1G.5GB", "1g.5gb"), ("mig-1g.10gb", "1g.10gb"), ("7g.75gb", "7g.80gb"), ("half", "half")],
 )
 def test_what_was_meant(written: str, meant: str) -> None:
-    assert len(says(RULE, profile(written), class_name="mig.nvidia.com")) == 1
-    assert becomes(RULE, profile(written), class_name="mig.nvidia.com") == [profile(meant)]
+    assert len(selector_messages(RULE, profile(written), class_name="mig.nvidia.com")) == 1
+    assert fixed_expressions(RULE, profile(written), class_name="mig.nvidia.com") == [profile(meant)]
 
 
 def test_the_gpus_of_a_cluster_decide() -> None:
     fleet = "a100-40gb/dynamic-mig"
-    assert says(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet=fleet) == []
-    assert says(RULE, profile("3g.40gb"), class_name="mig.nvidia.com", fleet=fleet) == [
+    assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet=fleet) == []
+    assert selector_messages(RULE, profile("3g.40gb"), class_name="mig.nvidia.com", fleet=fleet) == [
         ("error", 'the GPUs of the cluster have no MIG profile "3g.40gb": with as many slices it is "3g.20gb"')
     ]
     # They could be cut so: that they are not now is for who tries it to say.
-    assert says(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="a100-40gb") == []
+    assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="a100-40gb") == []
     # Where nothing has MIG no name is right: V301 says that.
-    assert says(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="4xt4") == []
+    assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="4xt4") == []

@@ -3,70 +3,70 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import renamed_name
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, after, becomes, claim, found_in, says, told
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_document, fixed_expressions, claim, matches_of, selector_messages, levels_and_messages
 
 RULE = renamed_name.RULE
 
 TWO_PARTS = claim(
-    "", class_name="gpu.amd.com", more="    constraints:\n    - matchAttribute: gpu.amd.com/{name}\n"
+    "", class_name="gpu.amd.com", devices_extra="    constraints:\n    - matchAttribute: gpu.amd.com/{name}\n"
 )  # fmt: skip
 
 
 def test_an_old_name_becomes_the_new_one_in_its_domain() -> None:
-    assert says(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
+    assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
         (
             "warning",
             'gpu.nvidia.com publishes no "pcieBusID" since release 25.12: it is resource.kubernetes.io/pciBusID now',
         )
     ]
-    assert becomes(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
+    assert fixed_expressions(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
         'device.attributes["resource.kubernetes.io"].pciBusID == "0000:07:00.0"'
     ]
 
 
 def test_how_to_ask_clusters_of_both_releases_is_told() -> None:
-    found = found_in(RULE, claim(f'{NVIDIA}.pcieBusID == "0000:07:00.0"'))[0]
+    found = matches_of(RULE, claim(f'{NVIDIA}.pcieBusID == "0000:07:00.0"'))[0]
     assert '"pcieBusID" in device.attributes["gpu.nvidia.com"]' in found.help
 
 
 def test_a_name_whose_values_were_of_another_kind_is_not_replaced() -> None:
     expression = f"{NVIDIA}.index == 0"
-    assert len(says(RULE, expression)) == 1
-    assert becomes(RULE, expression) == [expression]
+    assert len(selector_messages(RULE, expression)) == 1
+    assert fixed_expressions(RULE, expression) == [expression]
 
 
 def test_an_old_name_is_right_for_an_old_release() -> None:
-    assert says(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers={"gpu.nvidia.com": "25.8"}) == []
+    assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers={"gpu.nvidia.com": "25.8"}) == []
 
 
 def test_a_constraint_on_a_name_with_another_meaning() -> None:
     text = TWO_PARTS.format(name="deviceID")
-    (level, message), *others = told(RULE, text)
+    (level, message), *others = levels_and_messages(RULE, text)
     assert (level, others) == ("warning", [])
     assert message.startswith('"deviceID" of gpu.amd.com has another meaning since release 1.0')
-    constraint = after(RULE, text)["spec"]["devices"]["constraints"][0]
+    constraint = fixed_document(RULE, text)["spec"]["devices"]["constraints"][0]
     assert constraint == {"matchAttribute": "resource.kubernetes.io/pciBusID"}
 
 
 def test_the_slices_of_an_old_driver_have_the_old_names() -> None:
     # Partitions have parentDeviceID there, and GPUs deviceID.
     text = TWO_PARTS.format(name="deviceID")
-    constraint = after(RULE, text, fleet="mi300x-8x-oam/cpx@v0")["spec"]["devices"]["constraints"][0]
+    constraint = fixed_document(RULE, text, fleet="mi300x-8x-oam/cpx@v0")["spec"]["devices"]["constraints"][0]
     assert constraint == {"matchAttribute": "gpu.amd.com/parentDeviceID"}
-    assert told(RULE, TWO_PARTS.format(name="parentDeviceID"), fleet="mi300x-8x-oam/cpx@v0") == []
-    assert told(RULE, text, fleet="mi300x-8x-oam/spx@v0") == []
+    assert levels_and_messages(RULE, TWO_PARTS.format(name="parentDeviceID"), fleet="mi300x-8x-oam/cpx@v0") == []
+    assert levels_and_messages(RULE, text, fleet="mi300x-8x-oam/spx@v0") == []
 
 
 def test_the_slices_of_a_new_driver_have_the_new_names() -> None:
     for name in ("deviceID", "parentDeviceID"):
-        constraint = after(RULE, TWO_PARTS.format(name=name), fleet="mi300x-8x-oam/cpx")["spec"]["devices"]
+        constraint = fixed_document(RULE, TWO_PARTS.format(name=name), fleet="mi300x-8x-oam/cpx")["spec"]["devices"]
         assert constraint["constraints"][0] == {"matchAttribute": "resource.kubernetes.io/pciBusID"}
 
 
 def test_the_new_meaning_is_fine_in_a_selector() -> None:
     device = 'device.attributes["gpu.amd.com"].deviceID'
-    assert says(RULE, f'{device} == "0x74a1"', class_name="gpu.amd.com") == []
-    assert len(says(RULE, f'{device} == "8462659767828489944"', class_name="gpu.amd.com")) == 1
+    assert selector_messages(RULE, f'{device} == "0x74a1"', class_name="gpu.amd.com") == []
+    assert len(selector_messages(RULE, f'{device} == "8462659767828489944"', class_name="gpu.amd.com")) == 1
 
 
 def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices_do() -> None:
@@ -74,21 +74,21 @@ def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices
     partitions = claim(
         'device.attributes["gpu.amd.com"].type == "amdgpu-partition"',
         class_name="gpu.amd.com",
-        more="    constraints:\n    - matchAttribute: gpu.amd.com/deviceID\n",
+        devices_extra="    constraints:\n    - matchAttribute: gpu.amd.com/deviceID\n",
     )
-    found = found_in(RULE, partitions, fleet=mixed)
+    found = matches_of(RULE, partitions, fleet=mixed)
     assert [one.fix.text for one in found if one.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
 
 
 def test_a_name_that_the_cluster_does_not_have_is_an_error() -> None:
-    assert says(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
+    assert selector_messages(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
         ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid comes nearest now')
     ]
-    assert [level for level, _ in says(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")] == [
+    assert [level for level, _ in selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")] == [
         "warning"
     ]
 
 
 def test_a_name_is_told_once_where_nothing_can_be_mended() -> None:
-    assert len(says(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.index == 2")) == 1
-    assert len(says(RULE, f'{NVIDIA}.pcieBusID == "a" || {NVIDIA}.pcieBusID == "b"')) == 2
+    assert len(selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.index == 2")) == 1
+    assert len(selector_messages(RULE, f'{NVIDIA}.pcieBusID == "a" || {NVIDIA}.pcieBusID == "b"')) == 2

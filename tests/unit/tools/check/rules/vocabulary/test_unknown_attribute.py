@@ -3,109 +3,109 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_attribute
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, claim, found_in, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, claim, matches_of, selector_messages
 from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
 
 RULE = unknown_attribute.RULE
 
 
 def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
-    assert says(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [
+    assert selector_messages(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [
         ("warning", 'gpu.nvidia.com publishes no attribute "model": did you mean "productName"?')
     ]
-    assert becomes(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
-    assert becomes(RULE, f'{NVIDIA}["migProfile"] == "1g.5gb"', class_name="mig.nvidia.com") == [
+    assert fixed_expressions(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
+    assert fixed_expressions(RULE, f'{NVIDIA}["migProfile"] == "1g.5gb"', class_name="mig.nvidia.com") == [
         f'{NVIDIA}["profile"] == "1g.5gb"'
     ]
 
 
 def test_a_misspelt_name_becomes_the_nearest() -> None:
-    assert becomes(RULE, f'{NVIDIA}.productname == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
+    assert fixed_expressions(RULE, f'{NVIDIA}.productname == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
 
 
 def test_the_name_alone_is_marked() -> None:
     expression = f'true && {NVIDIA}.arch == "Hopper"'
-    found = found_in(RULE, claim_of(expression))[0]
+    found = matches_of(RULE, claim_of(expression))[0]
     assert found.span is not None
     assert expression[slice(*found.span)] == "arch"
 
 
 def test_a_name_that_the_drivers_share_brings_its_domain() -> None:
-    assert becomes(RULE, f'{NVIDIA}.pcieRoot == "pci0000:44"') == [
+    assert fixed_expressions(RULE, f'{NVIDIA}.pcieRoot == "pci0000:44"') == [
         'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:44"'
     ]
-    assert says(RULE, 'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:44"') == []
-    assert says(RULE, 'device.attributes["resource.kubernetes.io"].pcieroot == "pci0000:44"') == [
+    assert selector_messages(RULE, 'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:44"') == []
+    assert selector_messages(RULE, 'device.attributes["resource.kubernetes.io"].pcieroot == "pci0000:44"') == [
         ("warning", 'resource.kubernetes.io publishes no attribute "pcieroot": did you mean "pcieRoot"?')
     ]
 
 
 def test_a_guess_can_lead_to_a_capacity() -> None:
-    assert becomes(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
+    assert fixed_expressions(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
         'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("30Gi"))'
     ]
 
 
 def test_a_capacity_among_the_attributes_is_another_rules() -> None:
-    assert says(RULE, f'{NVIDIA}.memory == quantity("30Gi")') == []
+    assert selector_messages(RULE, f'{NVIDIA}.memory == quantity("30Gi")') == []
 
 
 def test_a_condition_on_what_nobody_publishes_goes() -> None:
-    assert becomes(RULE, f'{NVIDIA}.type == "gpu" && {NVIDIA}.nvlink == true') == [f'{NVIDIA}.type == "gpu"']
-    assert becomes(RULE, f'{NVIDIA}.nvlink == true && {NVIDIA}.type == "gpu"') == [f'{NVIDIA}.type == "gpu"']
-    assert becomes(RULE, f"{NVIDIA}.nvlink == true") == []
+    assert fixed_expressions(RULE, f'{NVIDIA}.type == "gpu" && {NVIDIA}.nvlink == true') == [f'{NVIDIA}.type == "gpu"']
+    assert fixed_expressions(RULE, f'{NVIDIA}.nvlink == true && {NVIDIA}.type == "gpu"') == [f'{NVIDIA}.type == "gpu"']
+    assert fixed_expressions(RULE, f"{NVIDIA}.nvlink == true") == []
 
 
 def test_a_condition_that_says_something_else_too_stays() -> None:
     expression = f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"'
-    assert becomes(RULE, expression) == [expression]
-    assert len(says(RULE, expression)) == 1
+    assert fixed_expressions(RULE, expression) == [expression]
+    assert len(selector_messages(RULE, expression)) == 1
 
 
 def test_what_is_read_only_where_it_exists_is_at_most_a_note() -> None:
-    assert says(RULE, f'"nvlink" in {NVIDIA} && {NVIDIA}.type == "gpu"') == []
-    assert says(RULE, f'{NVIDIA}.?nvlink.orValue(false) || {NVIDIA}.type == "gpu"') == []
-    assert [level for level, _ in says(RULE, f'{NVIDIA}.?arch.orValue("") == "Hopper"')] == ["note"]
+    assert selector_messages(RULE, f'"nvlink" in {NVIDIA} && {NVIDIA}.type == "gpu"') == []
+    assert selector_messages(RULE, f'{NVIDIA}.?nvlink.orValue(false) || {NVIDIA}.type == "gpu"') == []
+    assert [level for level, _ in selector_messages(RULE, f'{NVIDIA}.?arch.orValue("") == "Hopper"')] == ["note"]
 
 
 def test_drivers_that_nobody_told_us_of_publish_anything() -> None:
-    assert says(RULE, 'device.attributes["gpu.vendor.example"].anything == 1') == []
+    assert selector_messages(RULE, 'device.attributes["gpu.vendor.example"].anything == 1') == []
 
 
 def test_a_name_of_another_release() -> None:
     old = {"gpu.nvidia.com": "25.8"}
-    assert says(RULE, f'{NVIDIA}.addressingMode == "HMM"', drivers=old) == [
+    assert selector_messages(RULE, f'{NVIDIA}.addressingMode == "HMM"', drivers=old) == [
         ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": it does since release 25.12')
     ]
-    assert says(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers=old) == []
-    assert says(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == []  # V303
+    assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers=old) == []
+    assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == []  # V303
 
 
 def test_a_name_that_only_other_devices_have() -> None:
-    assert says(RULE, f'{NVIDIA}.profile == "1g.5gb"') == [
+    assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"') == [
         ("warning", 'attribute "profile" is published on devices of type mig, and only type gpu gets here')
     ]
-    assert says(RULE, f'{NVIDIA}.profile == "1g.5gb"', class_name="mig.nvidia.com") == []
+    assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"', class_name="mig.nvidia.com") == []
 
 
 def test_slices_close_the_world() -> None:
-    assert says(RULE, f"{NVIDIA}.nvlink == true", fleet="8xh100") == [
+    assert selector_messages(RULE, f"{NVIDIA}.nvlink == true", fleet="8xh100") == [
         ("error", 'no device of the cluster has attribute "nvlink" in gpu.nvidia.com')
     ]
-    assert becomes(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [f'{NVIDIA}.productName == "Tesla T4"']
+    assert fixed_expressions(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [f'{NVIDIA}.productName == "Tesla T4"']
     # One side may be false without the other.
-    assert says(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
+    assert selector_messages(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
 
 
 def test_a_right_name_is_no_mistake_where_the_cluster_has_no_such_devices() -> None:
     expression = f'{NVIDIA}.profile == "1g.5gb"'
     # That there is no MIG device is told of the request, by the proof.
-    assert says(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
+    assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
     message = 'no device of the cluster has attribute "profile" in gpu.nvidia.com'
-    assert says(RULE, expression, fleet="a100-40gb") == [
+    assert selector_messages(RULE, expression, fleet="a100-40gb") == [
         ("error", f"{message}: it is published on devices of type mig")
     ]
-    assert becomes(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
+    assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
 
 
 def test_slices_know_what_we_do_not() -> None:
@@ -122,19 +122,19 @@ spec:
     attributes:
       nvlink: {bool: true}
 """
-    assert says(RULE, f"{NVIDIA}.nvlink == true", cluster=cluster) == []
+    assert selector_messages(RULE, f"{NVIDIA}.nvlink == true", cluster=cluster) == []
 
 
 def test_drivers_that_nobody_told_of_share_names_too() -> None:
     expression = 'device.attributes["resource.kubernetes.io"].pageSize == "4Ki"'
-    assert says(RULE, expression, class_name="dra.memory") == [
+    assert selector_messages(RULE, expression, class_name="dra.memory") == [
         ("note", "no known driver publishes resource.kubernetes.io/pageSize")
     ]
-    assert becomes(RULE, expression, class_name="dra.memory") == [expression]
+    assert fixed_expressions(RULE, expression, class_name="dra.memory") == [expression]
 
 
 def test_a_common_ending_makes_no_name_near() -> None:
-    (found,) = found_in(
+    (found,) = matches_of(
         RULE, claim('device.attributes["gpu.amd.com"].targetGfxVersion == "x"', class_name="gpu.amd.com")
     )
     assert "did you mean" not in found.message

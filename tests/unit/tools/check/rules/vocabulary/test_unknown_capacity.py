@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_capacity
-from tests.unit.tools.check.rules.vocabulary.requests import after, becomes, claim, says, told
+from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, fixed_expressions, claim, selector_messages, levels_and_messages
 
 RULE = unknown_capacity.RULE
 NVIDIA = 'device.capacity["gpu.nvidia.com"]'
 
 
 def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
-    assert says(RULE, f'{NVIDIA}.gpuMemory.isGreaterThan(quantity("30Gi"))') == [
+    assert selector_messages(RULE, f'{NVIDIA}.gpuMemory.isGreaterThan(quantity("30Gi"))') == [
         ("warning", 'gpu.nvidia.com publishes no capacity "gpuMemory": did you mean "memory"?')
     ]
-    assert becomes(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
+    assert fixed_expressions(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
         f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))'
     ]
 
 
 def test_published_ones_are_fine() -> None:
-    assert says(RULE, f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))') == []
-    assert says(RULE, 'device.capacity["gpu.amd.com"].computeUnits == quantity("304")', class_name="gpu.amd.com") == []
+    assert selector_messages(RULE, f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))') == []
+    assert selector_messages(RULE, 'device.capacity["gpu.amd.com"].computeUnits == quantity("304")', class_name="gpu.amd.com") == []
 
 
 def test_slices_close_the_world() -> None:
-    assert says(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
+    assert selector_messages(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
         ("error", 'no device of the cluster has capacity "bandwidth" in gpu.nvidia.com')
     ]
 
 
 def test_amounts_that_a_request_asks_for() -> None:
-    share = claim("", class_name="net.example.com", more="        capacity: {{requests: {{{name}: 1G}}}}\n")
+    share = claim("", class_name="net.example.com", devices_extra="        capacity: {{requests: {{{name}: 1G}}}}\n")
     for name in ("ingressBandwidth", "net.example.com/ingressBandwidth", "other.example.com/anything"):
-        assert told(RULE, share.format(name=name)) == []
+        assert levels_and_messages(RULE, share.format(name=name)) == []
     message = 'net.example.com publishes no capacity "ingresBandwidth", so no device has enough of it'
-    assert told(RULE, share.format(name="ingresBandwidth")) == [
+    assert levels_and_messages(RULE, share.format(name="ingresBandwidth")) == [
         ("warning", f'{message}: did you mean "ingressBandwidth"?')
     ]
-    request = after(RULE, share.format(name="ingresBandwidth"))["spec"]["devices"]["requests"][0]["exactly"]
+    request = fixed_document(RULE, share.format(name="ingresBandwidth"))["spec"]["devices"]["requests"][0]["exactly"]
     assert request["capacity"] == {"requests": {"ingressBandwidth": "1G"}}
 
 
 def test_amounts_of_what_no_device_of_the_cluster_has() -> None:
-    share = claim("", more="        capacity: {requests: {shares: 1}}\n")
-    assert told(RULE, share) == []
-    assert [level for level, _ in told(RULE, share, fleet="8xh100")] == ["error"]
-    assert told(RULE, share, fleet="8xh100/consumable-shares=4") == []
+    share = claim("", devices_extra="        capacity: {requests: {shares: 1}}\n")
+    assert levels_and_messages(RULE, share) == []
+    assert [level for level, _ in levels_and_messages(RULE, share, fleet="8xh100")] == ["error"]
+    assert levels_and_messages(RULE, share, fleet="8xh100/consumable-shares=4") == []

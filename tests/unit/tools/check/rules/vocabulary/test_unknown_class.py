@@ -6,7 +6,7 @@ import pytest
 
 from allotment.tools.check.rules.vocabulary import unknown_class
 from allotment.tools.check.run import check
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, after, bundle, claim, found_in, told
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_document, bundle, claim, matches_of, levels_and_messages
 
 RULE = unknown_class.RULE
 
@@ -48,22 +48,22 @@ spec:
     ],
 )
 def test_a_made_up_name_leads_to_a_class(name: str, meant: str) -> None:
-    assert told(RULE, claim("", class_name=name)) == [
+    assert levels_and_messages(RULE, claim("", class_name=name)) == [
         ("warning", f'class "{name}" is not in the files, and no known driver installs it')
     ]
-    assert after(RULE, claim("", class_name=name))["spec"]["devices"]["requests"][0]["exactly"] == {
+    assert fixed_document(RULE, claim("", class_name=name))["spec"]["devices"]["requests"][0]["exactly"] == {
         "deviceClassName": meant
     }
 
 
 def test_a_model_in_the_name_becomes_a_selector() -> None:
-    request = after(RULE, claim("", class_name="nvidia-h100"))["spec"]["devices"]["requests"][0]["exactly"]
+    request = fixed_document(RULE, claim("", class_name="nvidia-h100"))["spec"]["devices"]["requests"][0]["exactly"]
     assert request == {
         "deviceClassName": "gpu.nvidia.com",
         "selectors": [{"cel": {"expression": f'{NVIDIA}.productName.contains("H100")'}}],
     }
     # L40S has L4 in its name.
-    request = after(RULE, claim("true", class_name="nvidia-l4"))["spec"]["devices"]["requests"][0]["exactly"]
+    request = fixed_document(RULE, claim("true", class_name="nvidia-l4"))["spec"]["devices"]["requests"][0]["exactly"]
     assert [one["cel"]["expression"] for one in request["selectors"]] == [
         "true",
         f'{NVIDIA}.productName == "NVIDIA L4"',
@@ -72,39 +72,39 @@ def test_a_model_in_the_name_becomes_a_selector() -> None:
 
 def test_what_selectors_read_tells_the_driver() -> None:
     text = claim(f'{NVIDIA}.productName == "NVIDIA L4"', class_name="high-memory-gpu")
-    assert after(RULE, text)["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+    assert fixed_document(RULE, text)["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
 
 
 def test_a_name_that_tells_nothing_leads_nowhere() -> None:
-    (found,) = found_in(RULE, claim("", class_name="fast"))
+    (found,) = matches_of(RULE, claim("", class_name="fast"))
     assert found.fix is None
 
 
 def test_classes_of_the_files_and_of_charts_are_known() -> None:
-    assert told(RULE, claim("", class_name="high-memory") + OWN) == []
-    assert after(RULE, claim("", class_name="high-memry") + OWN)["spec"]["devices"]["requests"][0]["exactly"] == {
+    assert levels_and_messages(RULE, claim("", class_name="high-memory") + OWN) == []
+    assert fixed_document(RULE, claim("", class_name="high-memry") + OWN)["spec"]["devices"]["requests"][0]["exactly"] == {
         "deviceClassName": "high-memory"
     }
-    assert told(RULE, claim("", class_name="mig.nvidia.com")) == []
+    assert levels_and_messages(RULE, claim("", class_name="mig.nvidia.com")) == []
 
 
 def test_in_a_cluster_a_class_is_there_or_not() -> None:
-    assert told(RULE, claim("", class_name="nvidia-gpu"), fleet="8xh100") == [
+    assert levels_and_messages(RULE, claim("", class_name="nvidia-gpu"), fleet="8xh100") == [
         ("error", 'class "nvidia-gpu" does not exist in the cluster: pods that ask for it stay pending')
     ]
-    assert told(RULE, claim("", class_name="gpu.nvidia.com"), fleet="8xh100") == []
-    (found,) = found_in(RULE, claim("", class_name="gpu.amd.com"), fleet="8xh100")
+    assert levels_and_messages(RULE, claim("", class_name="gpu.nvidia.com"), fleet="8xh100") == []
+    (found,) = matches_of(RULE, claim("", class_name="gpu.amd.com"), fleet="8xh100")
     assert (found.level, found.fix) == ("error", None)
     assert "chart of gpu.amd.com" in found.help
 
 
 def test_a_dump_without_classes_says_nothing_of_classes() -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n"
-    assert told(RULE, claim("", class_name="gpu.nvidia.com"), cluster=node) == []
+    assert levels_and_messages(RULE, claim("", class_name="gpu.nvidia.com"), cluster=node) == []
 
 
 def test_a_class_that_charts_installed_once() -> None:
-    (found,) = found_in(RULE, claim("", class_name="imex.nvidia.com"))
+    (found,) = matches_of(RULE, claim("", class_name="imex.nvidia.com"))
     assert found.message == 'class "imex.nvidia.com" is no more: compute-domain.nvidia.com installs none since 25.3'
     # Claims of its successor are written by the controller of ComputeDomains.
     assert found.fix is None
@@ -112,9 +112,9 @@ def test_a_class_that_charts_installed_once() -> None:
 
 
 def test_a_resource_that_stands_for_a_class() -> None:
-    (found,) = found_in(RULE, POD)
+    (found,) = matches_of(RULE, POD)
     assert found.at_key
-    resources = after(RULE, POD)["spec"]["containers"][0]["resources"]
+    resources = fixed_document(RULE, POD)["spec"]["containers"][0]["resources"]
     name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
     assert resources == {"limits": {name: 1}, "requests": {name: 1}}
 
@@ -123,13 +123,13 @@ def test_a_resource_that_stands_for_a_class() -> None:
     "name", ["npu.rebellions.ai", "dra.net", "npu.example.com", "example", "sriovnetwork.k8snetworkplumbingwg.io"]
 )
 def test_a_name_that_leads_nowhere_is_a_note(name: str) -> None:
-    (found,) = found_in(RULE, claim("", class_name=name))
+    (found,) = matches_of(RULE, claim("", class_name=name))
     assert found.level == "note"
     assert found.fix is None
 
 
 def test_what_cannot_be_a_name_is_an_error() -> None:
-    assert told(RULE, claim("", class_name="nvidia.com/gpu")) == [
+    assert levels_and_messages(RULE, claim("", class_name="nvidia.com/gpu")) == [
         ("error", '"nvidia.com/gpu" cannot be the name of a class, and the API server refuses it')
     ]
     assert [one.code for one in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
@@ -137,5 +137,5 @@ def test_what_cannot_be_a_name_is_an_error() -> None:
 
 def test_a_size_is_no_slip_of_the_finger() -> None:
     made = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: slice-7g.80gb}\nspec: {}\n"
-    (found,) = found_in(RULE, claim("", class_name="slice-1g.10gb") + made)
+    (found,) = matches_of(RULE, claim("", class_name="slice-1g.10gb") + made)
     assert found.fix is None

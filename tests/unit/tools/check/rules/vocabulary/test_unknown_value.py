@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import unknown_value
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
 
 RULE = unknown_value.RULE
 
@@ -28,18 +28,18 @@ RULE = unknown_value.RULE
     ],
 )
 def test_what_was_meant(written: str, meant: str) -> None:
-    assert becomes(RULE, written) == [meant]
+    assert fixed_expressions(RULE, written) == [meant]
 
 
 def test_the_value_is_told() -> None:
-    assert says(RULE, f'{NVIDIA}.architecture == "Amper"') == [
+    assert selector_messages(RULE, f'{NVIDIA}.architecture == "Amper"') == [
         ("warning", 'no known device has architecture "Amper": did you mean "Ampere"?')
     ]
 
 
 @pytest.mark.parametrize("product", ["NVIDIA L40", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 PCIe", "Tesla V100-SXM2-32GB"])
 def test_products_that_nobody_told_us_of_exist(product: str) -> None:
-    assert says(RULE, f'{NVIDIA}.productName == "{product}"') == []
+    assert selector_messages(RULE, f'{NVIDIA}.productName == "{product}"') == []
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_products_that_nobody_told_us_of_exist(product: str) -> None:
     ],
 )
 def test_other_values_that_nobody_told_us_of_exist(condition: str) -> None:
-    assert says(RULE, condition) == []
+    assert selector_messages(RULE, condition) == []
 
 
 def test_a_type_that_is_none_has_no_nearest() -> None:
-    assert says(RULE, f'{NVIDIA}.type == "quantum"') == [("warning", 'no known device has type "quantum"')]
+    assert selector_messages(RULE, f'{NVIDIA}.type == "quantum"') == [("warning", 'no known device has type "quantum"')]
 
 
 def test_values_of_the_cluster_are_known() -> None:
@@ -74,14 +74,14 @@ spec:
     attributes:
       architecture: {string: Hoppers}
 """
-    assert says(RULE, f'{NVIDIA}.architecture == "Hoppers"', cluster=cluster) == []
-    assert len(says(RULE, f'{NVIDIA}.architecture == "Hoppers"')) == 1
+    assert selector_messages(RULE, f'{NVIDIA}.architecture == "Hoppers"', cluster=cluster) == []
+    assert len(selector_messages(RULE, f'{NVIDIA}.architecture == "Hoppers"')) == 1
 
 
 def test_models_in_a_list_become_questions() -> None:
     (first, second) = (
-        becomes(RULE, f'{NVIDIA}.productName in ["A100", "H100"] && true'),
-        becomes(RULE, f'{NVIDIA}.productName in ["A100", "H100"]'),
+        fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"] && true'),
+        fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"]'),
     )
     asked = f'{NVIDIA}.productName.contains("A100") || {NVIDIA}.productName.contains("H100")'
     assert (first, second) == ([f"({asked}) && true"], [asked])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import wrong_kind
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, becomes, found_in, says
+from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, matches_of, selector_messages
 from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
 
 RULE = wrong_kind.RULE
@@ -24,21 +24,21 @@ VFIO = f"{NVIDIA}.iommuFDEnabled"
     ],
 )
 def test_what_was_meant(written: str, meant: str) -> None:
-    assert len(says(RULE, written)) == 1
-    assert becomes(RULE, written) == [meant]
+    assert len(selector_messages(RULE, written)) == 1
+    assert fixed_expressions(RULE, written) == [meant]
 
 
 def test_it_is_told_what_comes_of_it() -> None:
-    assert says(RULE, f'{AMD}.numaNode == "1"') == [
+    assert selector_messages(RULE, f'{AMD}.numaNode == "1"') == [
         ("warning", 'numaNode is a whole number, and "1" is a string: they are never equal')
     ]
-    assert says(RULE, f'{AMD}.numaNode >= "1"') == [
+    assert selector_messages(RULE, f'{AMD}.numaNode >= "1"') == [
         ("warning", 'numaNode is a whole number, and "1" is a string: comparing them is an error')
     ]
 
 
 def test_the_fix_is_safe() -> None:
-    (found,) = found_in(RULE, claim_of(f'{AMD}.numaNode == "1"'))
+    (found,) = matches_of(RULE, claim_of(f'{AMD}.numaNode == "1"'))
     assert found.fix is not None
     assert found.fix.safe
 
@@ -56,7 +56,7 @@ def test_the_fix_is_safe() -> None:
     ],
 )
 def test_what_is_fine_or_another_rules(expression: str) -> None:
-    assert says(RULE, expression) == []
+    assert selector_messages(RULE, expression) == []
 
 
 def test_slices_tell_the_kind() -> None:
@@ -74,9 +74,9 @@ spec:
       ports: {int: 4}
 """
     expression = 'device.attributes["driver.example.com"].ports == "4"'
-    assert becomes(RULE, expression, cluster=cluster) == ['device.attributes["driver.example.com"].ports == 4']
+    assert fixed_expressions(RULE, expression, cluster=cluster) == ['device.attributes["driver.example.com"].ports == 4']
 
 
 def test_versions_are_told_of_by_the_rule_for_them() -> None:
-    assert says(RULE, f"{NVIDIA}.cudaComputeCapability == 9.0") == []  # C203
-    assert len(says(RULE, f"{NVIDIA}.cudaComputeCapability == true")) == 1
+    assert selector_messages(RULE, f"{NVIDIA}.cudaComputeCapability == 9.0") == []  # C203
+    assert len(selector_messages(RULE, f"{NVIDIA}.cudaComputeCapability == true")) == 1
