@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from allotment.cdi.spec import Spec, check, decode, encode
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, Sync, temporary_of
 
 _SUFFIXES: Final = (".json", ".yaml")
-_MODE: Final = 0o644
 
 
 class SpecStore(Protocol):
@@ -53,18 +54,16 @@ class Folder:
         self.path = path
 
     def write(self, name: str, spec: Spec) -> None:
-        """Write beside, rename. A crash leaves at most the file beside; the next call for the name takes it."""
-        data, path, beside = encode(spec), self._file(name), self._beside(name)
+        """Write a file that all runtimes can read. What a crash leaves of it is reused by the next call."""
+        data, path = encode(spec), self._file(name)
         self.path.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            os.fchmod(file.fileno(), _MODE)
-            file.write(data)
-        beside.replace(path)
+        writing.replace(path, data, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
 
     def remove(self, name: str) -> None:
         """Remove the file, and what a crash in the middle of writing it may have left."""
-        self._file(name).unlink(missing_ok=True)
-        self._beside(name).unlink(missing_ok=True)
+        path = self._file(name)
+        path.unlink(missing_ok=True)
+        temporary_of(path).unlink(missing_ok=True)
 
     def names(self) -> frozenset[str]:
         """Every file's name; without ``.json``."""
@@ -101,9 +100,6 @@ class Folder:
         if not name or "/" in name or name.startswith("."):
             raise ValueError(f"a CDI file's name: wanted one without '/' that starts with no '.', found {name!r}")
         return self.path / (name if name.endswith(_SUFFIXES) else f"{name}.json")
-
-    def _beside(self, name: str) -> Path:
-        return self.path / f".{name}.new"
 
 
 class Memory:

@@ -19,6 +19,8 @@ from typing import NamedTuple, Protocol
 
 from allotment.cdi.store import SpecStore
 from allotment.cluster.clock import stamp
+from allotment.files import private, writing
+from allotment.files.writing import Sync
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _WAIT_SECONDS = 10.0
@@ -113,7 +115,6 @@ class FileStorage:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
-        self._open: Callable[[], object] | None = None
 
     def load(self) -> bytes | None:
         """What was saved last."""
@@ -125,36 +126,38 @@ class FileStorage:
 
     async def save(self, data: bytes) -> None:
         """Replace the file. Raises OSError."""
-        replaced = await asyncio.to_thread(self._save, data)
-        if replaced is not None:
-            asyncio.get_running_loop().run_in_executor(None, replaced)
+        close = await asyncio.to_thread(self._save, data)
+        if close is not None:
+            asyncio.get_running_loop().run_in_executor(None, close)
 
     def _save(self, data: bytes) -> Callable[[], object] | None:
-        """Returns what lets go of the file before. It is still open, so its blocks are freed then, not by the rename.
+        """Returns what closes the replaced file. Until then it is open, so the rename does not free its blocks.
 
-        A file system takes longer for freeing them than for all the rest, and who waits for a claim need not wait.
+        Freeing them takes a file system longer than all the rest, and a claim does not have to wait for it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(f".{self.path.name}.new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        close = self._opened()
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-            beside.replace(self.path)
+            writing.replace(self.path, data, sync=Sync.CONTENT, single_writer=True)
         except OSError:
-            os.close(descriptor)
+            if close is not None:
+                close()
             raise
-        replaced, self._open = self._open, weakref.finalize(self, os.close, descriptor)
         self._seen = self._stamp()
-        return replaced
+        return close
+
+    def _opened(self) -> Callable[[], object] | None:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        return weakref.finalize(self, os.close, descriptor)
 
     async def set_aside(self, data: bytes) -> None:
         """Add to the side file, a line each."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         side = self.path.with_name(f"{self.path.name}.unreadable")
-        with os.fdopen(os.open(side, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as file:
+        with private.open_append(side) as file:
             file.write(data.rstrip(b"\n") + b"\n")
 
     def changed(self) -> bool:

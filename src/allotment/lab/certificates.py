@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from allotment.lab.state import replace_file
+from allotment.files import private, writing
 
 ADMIN = "allotment-admin"
 #: The group that may do everything, whatever the roles say.
@@ -65,7 +65,7 @@ def ensure(folder: Path, now: datetime, names: Iterable[str] = ()) -> Certificat
 
 def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Path, Identity]:
     """A folder's authority and a server's certificate from it, made or renewed as needed; for this machine's names."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(folder)
     authority_files = _files(folder, "ca")
     signer = _read(authority_files, now)
     if signer is None:
@@ -199,12 +199,12 @@ def _token(path: Path) -> str:
         if token := path.read_text("ascii").strip():
             return token
     token = secrets.token_urlsafe(32)
-    replace_file(path, token.encode())
+    writing.replace(path, token.encode())
     return token
 
 
 def _write(files: Identity, made: _Signer) -> None:
     form = serialization.PrivateFormat.PKCS8
     pem = serialization.Encoding.PEM
-    replace_file(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
-    replace_file(files.certificate, made.certificate.public_bytes(pem))
+    writing.replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
+    writing.replace(files.certificate, made.certificate.public_bytes(pem))

@@ -36,6 +36,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
+from allotment.files import private, writing
 from allotment.lab import fleet
 from allotment.lab.anonymous_admin import Trusting
 from allotment.lab.bootstrap import FirstObjects
@@ -46,7 +47,6 @@ from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
 from allotment.lab.settings import Settings
-from allotment.lab.state import replace_file
 from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
 from allotment.node.node_config import Machine
@@ -145,6 +145,8 @@ async def running(settings: Settings) -> AsyncIterator[Plane]:
 
 async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
     """What is started is ended by the stack."""
+    if settings.data is not None:
+        settings.data.make()
     store = SqliteStore.open(settings.data.database if settings.data else None)
     stack.push_async_callback(store.close)
     clock = Clock(settings.speed)
@@ -206,7 +208,7 @@ def _keys(settings: Settings, clock: Clock, stack: AsyncExitStack) -> _Keys:
         folder = settings.data.certificates
     else:
         folder = _folder(stack, "allotment-") / "pki"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(folder)
     accounts = _secret(folder / "accounts.key")
     if not settings.tls:
         return _Keys(accounts)
@@ -230,7 +232,7 @@ def _secret(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        replace_file(path, os.urandom(32))
+        writing.replace(path, os.urandom(32))
         return path.read_bytes()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from allotment.lab.state import replace_file
+from allotment.files import private, writing
 from allotment.model.loading import load_text
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
@@ -117,14 +117,14 @@ def _others(tree: Tree, section: str, name: str) -> list[Tree]:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[Tree]:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(path.parent)
     path = path.resolve()  # a link stays a link
     with _locked(path):
         before, tree, mode = _read(path)
         yield tree
         after = to_yaml([tree]).encode()
         if after != before:
-            replace_file(path, after, mode)
+            writing.replace(path, after, mode=mode)
 
 
 def _read(path: Path) -> tuple[bytes, Tree, int]:

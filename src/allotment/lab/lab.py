@@ -28,6 +28,8 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
+from allotment.files import writing
+from allotment.files.writing import Sync
 from allotment.lab import kubeconfig, wait_conditions
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.pod_http import ask
@@ -201,8 +203,8 @@ class Lab:
         if self._files is None:
             self._files = tempfile.TemporaryDirectory(prefix="allotment-")
         path = Path(self._files.name) / "config"
-        path.write_text(kubeconfig.text(context_of(self._settings.name), self.plane.access), encoding="utf-8")
-        path.chmod(0o600)
+        text = kubeconfig.text(context_of(self._settings.name), self.plane.access)
+        writing.replace(path, text.encode(), sync=Sync.NONE)
         return path
 
     @property

@@ -13,14 +13,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+
+from allotment.files import private, writing
 
 #: The lab that is meant when no name is given.
 DEFAULT_NAME = "default"
@@ -86,7 +87,7 @@ class DataFolder:
 
     def keep_fleet(self, words: Sequence[str]) -> None:
         """Note what the nodes in the database were made from, to be told when a lab starts on them again."""
-        replace_file(self.path / "fleet.json", msgspec.json.encode(list(words)))
+        writing.replace(self.path / "fleet.json", msgspec.json.encode(list(words)))
 
     def fleet(self) -> tuple[str, ...]:
         """What was noted; nothing if nothing was."""
@@ -96,8 +97,15 @@ class DataFolder:
             return ()
 
     def make(self) -> None:
-        """Create it: keys will be in it, so it is the user's alone."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Create it, for its owner alone. Raises OSError.
+
+        A folder that exists keeps its mode, but what a lab wrote to it becomes private: earlier versions left the
+        database and the log readable by all users.
+        """
+        private.make_folder(self.path)
+        private.make_folder(self.certificates)
+        for path in (*self.path.glob("lab.*"), self.path / "fleet.json", *self.certificates.iterdir()):
+            private.restrict(path)
 
 
 def context_of(name: str) -> str:
@@ -139,8 +147,8 @@ class Register:
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Be the lab of a name. Raises Running if there is one; its status is gone at the end."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self._lock(name).open("ab") as file:
+        private.make_folder(self.folder)
+        with private.open_append(self._lock(name)) as file:
             patience = time.monotonic() + _LOOK_SECONDS
             while not _locked(file):
                 if time.monotonic() > patience:
@@ -154,7 +162,7 @@ class Register:
 
     def write(self, status: Status) -> None:
         """Say what a held lab is; its readers see all of it or nothing."""
-        replace_file(self._file(status.name), msgspec.json.format(msgspec.json.encode(status)))
+        writing.replace(self._file(status.name), msgspec.json.format(msgspec.json.encode(status)))
 
     def status(self, name: str) -> Status | None:
         """What the lab of a name says of itself: None while it has not said anything."""
@@ -182,23 +190,6 @@ class Register:
 
     def _lock(self, name: str) -> Path:
         return self.folder / f"{checked_name(name)}.lock"
-
-
-def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file so that a reader, and a crash, finds the old content or the new, whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def _folder(variable: str, below_home: str) -> Path:

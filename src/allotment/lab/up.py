@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from allotment import __version__
 from allotment.cluster import gc_tuning
+from allotment.files import private
 from allotment.lab import kubeconfig
 from allotment.lab.settings import Settings
 from allotment.lab.state import Register, Status, context_of
@@ -65,11 +66,8 @@ def run(
     from allotment.lab.http_server import new_event_loop  # stopping a lab does without
 
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with place.register.hold(settings.name):
-        if settings.data is not None:
-            settings.data.make()
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(settings, place, ready, show))
+    with place.register.hold(settings.name), asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(settings, place, ready, show))
 
 
 async def _serve(
@@ -110,8 +108,8 @@ async def _serve(
 
 def detach(command: Sequence[str], name: str, place: Place, log: Path) -> Status:
     """Start a lab in a process of its own by a command line; returns when it is ready. Raises DidNotStart."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    private.make_folder(log.parent)
+    with private.open_append(log) as output:
         began = output.tell()
         process = subprocess.Popen(
             list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -7,12 +7,13 @@ drivers what the first had prepared. One JSON object: the data as text, and its 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from allotment.files import writing
+from allotment.files.writing import Sync
 from allotment.kubelet_plugin.messages import PreparedDevice
 
 FILE: Final = "dra_manager_state"
@@ -69,15 +70,10 @@ def load(folder: Path) -> tuple[ClaimRecord, ...]:
 def save(folder: Path, records: Iterable[ClaimRecord]) -> None:
     """Replace the record, durably. Raises OSError.
 
-    Whoever calls waits for the disk: no driver may be called before its claim is on it.
+    It returns when the content is on the disk: no driver may be called before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{FILE}"
-    with beside.open("wb") as file:
-        file.write(encode(records))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(folder / FILE)
+    writing.replace(folder / FILE, encode(records), sync=Sync.CONTENT, single_writer=True)
 
 
 def _tree(record: ClaimRecord) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import stat
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,48 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
             assert len((await plane.client().list(NAMESPACES)).items) == 4
 
     asyncio.run(test())
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_what_a_lab_writes_to_an_existing_folder_is_private(tmp_path: Path, tls: bool) -> None:
+    tmp_path.chmod(0o755)
+
+    async def test() -> None:
+        async with running(Settings(fleet=(), tls=tls, data=DataFolder(tmp_path))) as plane:
+            await plane.client().create(CONFIG_MAPS, {"metadata": {"name": "kept"}}, "default")
+            found = modes(tmp_path)
+            assert {"lab.db", "lab.db-wal", "pki/accounts.key"} <= set(found)
+            assert set(found.values()) == {0o600}, found
+
+    mask = os.umask(0)
+    try:
+        asyncio.run(test())
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
+
+
+def test_the_files_of_an_earlier_version_become_private(tmp_path: Path) -> None:
+    settings = Settings(fleet=(), tls=True, data=DataFolder(tmp_path / "new" / "data"))
+
+    async def start() -> None:
+        async with running(settings):
+            found = modes(tmp_path)
+            assert set(found.values()) == {0o600}, found
+
+    asyncio.run(start())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new" / "data")} == {0o700}
+    folder = tmp_path / "new" / "data"
+    for name in ("lab.log", "lab.db-shm"):
+        (folder / name).touch()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(0o664)
+    asyncio.run(start())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.lab.state import BadName, Register, Running, Status, default_data, replace_file
+from allotment.lab.state import BadName, Register, Running, Status, default_data
 
 HOLDER = """
 import pathlib, sys
@@ -98,20 +98,3 @@ def test_who_has_no_home_has_no_labs(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     assert (Register().running(), Register().status("two"), Register().runs("two")) == ((), None, False)
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError("no space")
-
-    path = tmp_path / "file"
-    path.write_text("old")
-    with monkeypatch.context() as patched:
-        patched.setattr("os.fsync", full)
-        with pytest.raises(OSError, match="no space"):
-            replace_file(path, b"new")
-    assert path.read_text() == "old"
-    replace_file(path, b"new")
-    assert path.read_text() == "new"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert list(tmp_path.iterdir()) == [path]

@@ -138,6 +138,18 @@ def test_mistakes_are_told_in_a_line(allot: Allot, words: list[str], complaint: 
         assert "Traceback" not in done.stderr
 
 
+def test_other_users_cannot_read_what_a_lab_keeps(allot: Allot, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    for name, words in (("kept", ["--data", str(data)]), ("lost", ["--ephemeral"])):
+        done = allot("up", "--detach", "--http", "--name", name, "--fleet", "t4-4x-pcie", *words)
+        assert done.returncode == 0, done.stderr
+    files = [path for folder in (data, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"lab.db", "lab.db-wal", "lab.log", "lost.log", "lost.json", "accounts.key"}
+    assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
+
+
 def test_a_port_that_is_taken_is_told(allot: Allot) -> None:
     assert allot("up", "--detach", "--http", "--ephemeral", "--name", "one").returncode == 0
     (lab,) = json.loads(allot("status", "-o", "json").stdout)["labs"]

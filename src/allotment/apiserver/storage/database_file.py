@@ -16,7 +16,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from allotment.files import private, writing
+from allotment.files.writing import Sync
 
 _APPLICATION = 0x616C6C74  # "allt"
 _SCHEMA = 1
@@ -37,6 +40,9 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_SCHEMA};
 COMMIT;
 """
+
+#: Of the files that SQLite has beside a database; a process that was killed leaves them.
+_ENDINGS: Final = ("-wal", "-shm", "-journal")
 
 #: Statements are prepared for these numbers of rows; the last rows of a shorter batch are NULL and left out.
 _SIZES = (1, 8, 64, 512)
@@ -96,7 +102,11 @@ class Disk:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = path.with_name(path.name + ".pid")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private.make_folder(path.parent)
+        # The objects have Secrets among them. SQLite gives the files beside the database the mode of the database.
+        private.create_file(path)
+        for ending in _ENDINGS:
+            private.restrict(path.with_name(path.name + ending))
         try:
             self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -113,7 +123,7 @@ class Disk:
         except BaseException:
             self._connection.close()
             raise
-        self._owner.write_text(f"{os.getpid()}\n")
+        writing.replace(self._owner, f"{os.getpid()}\n".encode(), sync=Sync.NONE)
 
     def _prepare(self) -> None:
         run = self._connection.execute

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cli.output.errors import Mistake
+from allotment.files.writing import Owner, sync_folder, write_temporary
 
 
 class _Prepared(NamedTuple):
@@ -50,19 +51,8 @@ def _prepare(file: Path, text: str, before: str) -> _Prepared:
     known = target.stat()
     if not os.access(target, os.W_OK):  # renaming would not ask
         raise PermissionError(0, "permission denied", str(file))
-    number, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent)
-    new = Path(name)
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(text.encode())
-            os.fchmod(stream.fileno(), known.st_mode & 0o7777)
-            with contextlib.suppress(PermissionError):
-                os.fchown(stream.fileno(), known.st_uid, known.st_gid)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    owner = Owner(known.st_uid, known.st_gid)
+    new = write_temporary(target, text.encode(), mode=stat.S_IMODE(known.st_mode), owner=owner)
     return _Prepared(target, new, new.with_suffix(".old"))
 
 
@@ -79,7 +69,7 @@ def _replace(prepared: list[_Prepared]) -> None:
             one.old.replace(one.target)
         raise
     for folder in {one.target.parent for one in prepared}:
-        _sync(folder)
+        sync_folder(folder)
 
 
 def _keep(target: Path, old: Path) -> None:
@@ -88,16 +78,6 @@ def _keep(target: Path, old: Path) -> None:
         os.link(target, old)
     except OSError:  # not every file system has links
         shutil.copy2(target, old)
-
-
-def _sync(folder: Path) -> None:
-    """A new name is on the disk when its folder is. Not every system lets a folder be opened."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 @contextlib.contextmanager

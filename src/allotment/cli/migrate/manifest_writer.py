@@ -7,13 +7,13 @@ Files that do not change go to the folder too, so that it can be applied as a wh
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
 from allotment.cli.output.errors import Mistake
+from allotment.files import writing
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.file_layout import RUNBOOK, places_of
 from allotment.tools.migrate.rollout.runbook import runbook
@@ -89,26 +89,13 @@ def _create(texts: Mapping[str, str]) -> None:
         for file, text in texts.items():
             path = Path(file)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _make(path, text)
+            writing.create(path, text.encode(), mode=0o666 & ~_umask())
             made.append(path)
     except OSError as error:
         for path in made:
             path.unlink(missing_ok=True)
         words = (error.strerror or str(error)).lower()
         raise Mistake(f"{error.filename or ''}: cannot be written: {words}", "nothing was written") from None
-
-
-def _make(path: Path, text: str) -> None:
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-    new = Path(name)
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(text.encode())
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
-            os.fsync(stream.fileno())
-        os.link(new, path)  # unlike a rename it never takes the place of another file
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _umask() -> int:

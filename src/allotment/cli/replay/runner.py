@@ -17,6 +17,8 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.replay.options import policies_of, question_of, seeds_of
 from allotment.cli.replay.text_output import Teller, tell
 from allotment.cli.replay.workers import Job, Lost, made
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, TEMPORARY
 from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
 
@@ -32,7 +34,7 @@ class Folder:
     def prepare(self) -> None:
         """Make the folder, and clear away what a run that was killed left half written."""
         (self.path / _RUNS).mkdir(parents=True, exist_ok=True)
-        for half in (self.path / _RUNS).glob(".*.tmp"):
+        for half in (self.path / _RUNS).glob(f".*{TEMPORARY}"):
             half.unlink(missing_ok=True)
 
     def find(self, policy: str, seed: int, fingerprint: str) -> Outcome | None:
@@ -49,12 +51,7 @@ class Folder:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file so that it is there whole or, after a crash, as it was before."""
-        half = path.with_name(f".{path.name}.tmp")
-        with half.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(path)
+        writing.replace(path, content, mode=PUBLIC, single_writer=True)
 
     def _file(self, policy: str, seed: int) -> Path:
         return self.path / _RUNS / f"{policy}-{seed}.json"

@@ -21,6 +21,8 @@ from allotment.cdi.spec import ContainerEdits, Device, Mount, Spec
 from allotment.cdi.store import SpecStore
 from allotment.drivers.driver import Claim, Prepared
 from allotment.drivers.preparation.checkpoint import Part
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, Sync
 from allotment.model.resource import Device as PublishedDevice
 from allotment.model.trees import Tree
 
@@ -87,10 +89,8 @@ class MetadataFiles:
         for request, document in told.items():
             path = self._path(document, request)
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_name(f".{path.name}.new")
-            beside.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-            beside.chmod(0o644)
-            beside.replace(path)
+            content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+            writing.replace(path, content, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
             self._store.write(f"{self._prefix}{uid}_{request}", self._spec(uid, request, document))
 
     def restore(self, uid: str, told: Mapping[str, Tree]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
+
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, Sync
 
 
 class Settings(msgspec.Struct):
@@ -35,6 +37,4 @@ class Kept:
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        new = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        new.write_bytes(msgspec.json.encode(settings))
-        new.rename(self._file)
+        writing.replace(self._file, msgspec.json.encode(settings), mode=PUBLIC, sync=Sync.NONE)

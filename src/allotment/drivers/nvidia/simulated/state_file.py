@@ -7,7 +7,6 @@ two drivers (an old one and its successor) see the same hardware.
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,8 @@ from pathlib import Path
 import msgspec
 
 from allotment.drivers.nvidia.simulated.state import State
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, Sync
 
 _FILE = "hardware.json"
 
@@ -57,10 +58,8 @@ class Kept:
     def _write(self) -> None:
         if self._folder is None:
             return
-        # No fsync: what must survive is the driver's death, not the machine's.
-        new = self._folder / f"{_FILE}.{os.getpid()}"
-        new.write_bytes(msgspec.json.encode(self._state))
-        new.rename(self._folder / _FILE)
+        # No fsync: the state has to outlive the driver's process, not a crash of the machine.
+        writing.replace(self._folder / _FILE, msgspec.json.encode(self._state), mode=PUBLIC, sync=Sync.NONE)
         found = (self._folder / _FILE).stat()
         self._stamp = (found.st_ino, found.st_mtime_ns)
 

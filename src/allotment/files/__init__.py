@@ -1,0 +1,1 @@
+"""Files that the programs of this project write: whole or not at all, and private where needed."""

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from allotment.files import writing
+from allotment.files.writing import PUBLIC, Owner, Sync
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is synced from now on: ``file`` or ``folder``, in order."""
+    kinds: list[str] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        kinds.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    return kinds
+
+
+@pytest.mark.parametrize("single_writer", [False, True])
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o640])
+def test_a_file_is_replaced_and_has_its_mode_whatever_the_umask(tmp_path: Path, mode: int, single_writer: bool) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o666)
+    mask = os.umask(0o077)
+    try:
+        writing.replace(path, b"new", mode=mode, single_writer=single_writer)
+    finally:
+        os.umask(mask)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", mode)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("fails", ["fsync", "fchmod"])
+@pytest.mark.parametrize("write", [writing.replace, writing.create])
+def test_a_write_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], fails: str
+) -> None:
+    def full(*_: int) -> None:
+        raise OSError("no space")
+
+    path = tmp_path / "file"
+    path.write_text("old")
+    monkeypatch.setattr(os, fails, full)
+    with pytest.raises(OSError, match="no space"):
+        write(path, b"new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_does_not_replace_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    writing.create(path, b"first", mode=PUBLIC)
+    with pytest.raises(FileExistsError):
+        writing.create(path, b"second")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("first", PUBLIC)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("sync", "kinds"), [(Sync.NONE, []), (Sync.CONTENT, ["file"]), (Sync.ALL, ["file", "folder"])])
+def test_what_outlives_a_crash_of_the_machine_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Sync, kinds: list[str]
+) -> None:
+    seen = synced(monkeypatch)
+    writing.replace(tmp_path / "file", b"1", sync=sync)
+    assert seen == kinds
+    writing.create(tmp_path / "other", b"1", sync=sync)
+    assert seen == kinds * 2
+
+
+def test_what_a_killed_single_writer_left_is_reused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    left = writing.temporary_of(path)
+    left.write_text("half of a longer text")
+    left.chmod(0o666)
+    writing.replace(path, b"new", single_writer=True)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_temporary_file_has_the_content_the_mode_and_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
+    temporary = writing.write_temporary(tmp_path / "file", b"new", mode=PUBLIC, owner=Owner(7, 8))
+    assert (temporary.read_bytes(), stat.S_IMODE(temporary.stat().st_mode), given) == (b"new", PUBLIC, [(7, 8)])
+    assert list(tmp_path.iterdir()) == [temporary]
+    assert temporary.name.startswith(".file.")
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing.sync_folder(tmp_path / "missing")
+
+    def unsupported(_: int) -> None:
+        raise OSError(22, "invalid argument")
+
+    monkeypatch.setattr(os, "fsync", unsupported)
+    writing.sync_folder(tmp_path)
+
+    def broken(_: int) -> None:
+        raise OSError(5, "input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="input/output error"):
+        writing.sync_folder(tmp_path)
