@@ -183,11 +183,15 @@ def _files(arguments: Namespace, places: list[Place], others: bool) -> Files:
             )
         return Files(Path(arguments.cert), Path(arguments.key), Path(arguments.cert), client_ca)
     from allotment.lab import certificates
+    from allotment.lab.secret_files import DamagedFile
     from allotment.lab.state import usual_folder
 
     folder = Path(arguments.certificates).absolute() if arguments.certificates else usual_folder("cluster-autoscaler")
     now = datetime.now(UTC)
     seen = (place.seen(tuple(arguments.host_name)).host for place in places)
-    authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.host_name, *seen)))
-    client = certificates.issue(folder, "cluster-autoscaler", (), now)
+    try:
+        authority, server = certificates.serving(folder, now, dict.fromkeys((*arguments.host_name, *seen)))
+        client = certificates.issue(folder, "cluster-autoscaler", (), now)
+    except DamagedFile as error:
+        raise Mistake(error.problem, error.advice) from None
     return Files(server.certificate, server.key, authority, client_ca or authority, client.certificate, client.key)

@@ -17,6 +17,7 @@ from allotment.cli.output.console import Screen, folded, from_home, open_screen,
 from allotment.cli.output.errors import Mistake
 from allotment.lab import kubeconfig, optional_dependencies
 from allotment.lab.runtimes import NoRuntime
+from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings, fleet_of
 from allotment.lab.state import DEFAULT_NAME, BadName, DataFolder, Register, Running, Status, checked_name, default_data
 
@@ -222,6 +223,8 @@ def mistakes(name: str) -> Iterator[None]:
         raise Mistake(str(error), "give another --name, or stop it with allot down") from None
     except kubeconfig.UnusableKubeconfig as error:
         raise Mistake(str(error), "repair it, or give another file with --kubeconfig") from None
+    except DamagedFile as error:
+        raise Mistake(error.problem, error.advice) from None
     except NoRuntime as error:
         raise Mistake(str(error), "apt-get install crun, or take --runtime process") from None
     except OSError as error:

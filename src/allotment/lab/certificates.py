@@ -1,27 +1,31 @@
 """The lab's own certificates: an authority, the server's, the administrator's, and a token for who prefers one.
 
-They live in the data folder, keys readable by their owner alone, and are made anew when they are near their end, when
-the server gets a name that they do not cover, or when a file is missing or damaged. A new authority makes all others
-new. Elliptic curves, because a key takes a millisecond to make and a handshake as little.
+They live in the data folder, readable by their owner alone, and are made anew when they are near their end. Those that
+the authority signed are also made anew when the server gets a name that they do not cover, or when a file is missing or
+damaged: nothing is lost by it. A damaged authority is an error, for the clients that trust it would not trust another.
+A new authority makes all others new. Elliptic curves, because a key takes a millisecond to make and a handshake as
+little.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from allotment.files import private, writing
+from allotment.lab.secret_files import DamagedFile, read_or_create
 
 ADMIN = "allotment-admin"
 #: The group that may do everything, whatever the roles say.
@@ -33,6 +37,8 @@ _LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=30)
 #: For clocks that go a little behind ours.
 _SLACK = timedelta(hours=1)
+
+_TOKEN: Final = re.compile(rb"\s*[!-~]{32,}\s*")
 
 
 class Identity(NamedTuple):
@@ -67,9 +73,12 @@ def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Pat
     """A folder's authority and a server's certificate from it, made or renewed as needed; for this machine's names."""
     private.make_folder(folder)
     authority_files = _files(folder, "ca")
-    signer = _read(authority_files, now)
+    signer = _read_authority(authority_files, now)
     if signer is None:
         signer = _authority(now)
+        # Until the new pair is whole there is only a key, which the next start replaces; never two that do not match.
+        authority_files.certificate.unlink(missing_ok=True)
+        writing.sync_folder(folder)
         _write(authority_files, signer)
     server = _files(folder, "server")
     hosts = tuple(dict.fromkeys((*_LOCAL, *names)))
@@ -80,7 +89,7 @@ def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Pat
 
 def issue(folder: Path, name: str, groups: Sequence[str], now: datetime) -> Identity:
     """A client's certificate from the folder's authority, made or renewed as needed."""
-    signer = _read(_files(folder, "ca"), now)
+    signer = _read_authority(_files(folder, "ca"), now)
     if signer is None:
         raise FileNotFoundError(f"no usable certificate authority in {folder}")
     files = _files(folder, f"client-{name}")
@@ -98,15 +107,50 @@ def _files(folder: Path, stem: str) -> Identity:
     return Identity(folder / f"{stem}.crt", folder / f"{stem}.key")
 
 
+def _read_authority(files: Identity, now: datetime) -> _Signer | None:
+    """The authority in the files; None if there is none yet, or it is near its end. Raises DamagedFile, OSError.
+
+    A key without a certificate is of a start that was interrupted: nothing has been signed with it.
+    """
+    advice = f"restore {files.certificate.name} and {files.key.name} from a backup, or remove both for a new authority"
+
+    def damaged(path: Path, expected: str, content: bytes) -> DamagedFile:
+        return DamagedFile(path, expected, "another content" if content else "an empty file", advice)
+
+    try:
+        content = files.certificate.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificate(content)
+    except ValueError:
+        raise damaged(files.certificate, "a certificate as PEM", content) from None
+    expected = f"the private key of {files.certificate.name} as PEM"
+    try:
+        content = files.key.read_bytes()
+        key = serialization.load_pem_private_key(content, None)
+    except FileNotFoundError:
+        raise DamagedFile(files.key, expected, "no file", advice) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise damaged(files.key, expected, content) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise DamagedFile(files.key, expected, "another key", advice)
+    return _Signer(certificate, key) if _is_current(certificate, now) else None
+
+
 def _read(files: Identity, now: datetime) -> _Signer | None:
-    """What stands in the files, if it is whole and good for some time yet."""
-    with suppress(OSError, ValueError, TypeError):
+    """A certificate and its key; None if they are not whole, or near their end."""
+    with suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
         if isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key():
-            if certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE:
+            if _is_current(certificate, now):
                 return _Signer(certificate, key)
     return None
+
+
+def _is_current(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
 
 
 def _signed_by(certificate: x509.Certificate, signer: _Signer) -> bool:
@@ -195,12 +239,11 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def _token(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        if token := path.read_text("ascii").strip():
-            return token
-    token = secrets.token_urlsafe(32)
-    writing.replace(path, token.encode())
-    return token
+    content = read_or_create(
+        path, lambda: secrets.token_urlsafe(32).encode(), lambda content: _TOKEN.fullmatch(content) is not None,
+        "a token of at least 32 visible ASCII characters", "restore it from a backup, or remove it for a new token",
+    )  # fmt: skip
+    return content.decode("ascii").strip()
 
 
 def _write(files: Identity, made: _Signer) -> None:

@@ -36,7 +36,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.recorder import Events
-from allotment.files import private, writing
+from allotment.files import private
 from allotment.lab import fleet
 from allotment.lab.anonymous_admin import Trusting
 from allotment.lab.bootstrap import FirstObjects
@@ -46,6 +46,7 @@ from allotment.lab.http_server import Server, server_context
 from allotment.lab.kubeconfig import Access
 from allotment.lab.programs import DRIVERS, programs
 from allotment.lab.runtimes import runtime
+from allotment.lab.secret_files import read_or_create
 from allotment.lab.settings import Settings
 from allotment.model.pod_groups import GATE
 from allotment.node.kubelet import Kubelets
@@ -82,6 +83,8 @@ class RandomIds:
 _GRACE_SECONDS = 2.0
 #: A thousand nodes need a few.
 _PUBLISHING_SECONDS = 60.0
+#: Of the key that service account tokens are signed with.
+_KEY_BYTES = 32
 
 ADMINISTRATOR = User("allotment-admin", ("system:masters", "system:authenticated"))
 
@@ -229,11 +232,11 @@ def _folder(stack: AsyncExitStack, prefix: str) -> Path:
 
 def _secret(path: Path) -> bytes:
     """What tokens of service accounts are signed with: they outlive a restart."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        writing.replace(path, os.urandom(32))
-        return path.read_bytes()
+    return read_or_create(
+        path, lambda: os.urandom(_KEY_BYTES), lambda content: len(content) == _KEY_BYTES,
+        f"a key of {_KEY_BYTES} bytes",
+        "restore it from a backup, or remove it for a new key, with which earlier service account tokens are invalid",
+    )  # fmt: skip
 
 
 def _authenticator(

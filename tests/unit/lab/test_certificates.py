@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from allotment.lab.secret_files import DamagedFile
 from cryptography import x509
 
 from allotment.lab import certificates
@@ -53,12 +54,63 @@ def test_near_their_end_certificates_are_renewed_and_the_authority_stays(tmp_pat
 def test_a_new_authority_makes_all_others_new(tmp_path: Path) -> None:
     made = certificates.ensure(tmp_path, NOW)
     before = files(tmp_path)
-    made.authority.write_bytes(b"damaged")
+    made.authority.unlink()
     certificates.ensure(tmp_path, NOW)
     after = files(tmp_path)
     assert {name for name in before if before[name] == after[name]} == {"token"}
     for identity in (made.server, made.admin):
         certificate(identity.certificate).verify_directly_issued_by(certificate(made.authority))
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key", "token"])
+@pytest.mark.parametrize("content", [b"", b"damaged", b"\xff\x00", None])
+def test_what_cannot_be_made_again_is_refused_when_it_is_damaged(
+    tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    certificates.ensure(tmp_path, NOW)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:20] if content is None else content)
+    before = files(tmp_path)
+    with pytest.raises(DamagedFile, match=rf"{name}: expected .*, found .*: restore .* from a backup, or remove "):
+        certificates.ensure(tmp_path, NOW)
+    assert files(tmp_path) == before
+
+
+def test_an_authority_of_two_halves_is_refused(tmp_path: Path) -> None:
+    certificates.ensure(tmp_path / "one", NOW)
+    certificates.ensure(tmp_path / "two", NOW)
+    key = tmp_path / "one" / "ca.key"
+    key.write_bytes((tmp_path / "two" / "ca.key").read_bytes())
+    with pytest.raises(DamagedFile, match=r"ca\.key: expected the private key of ca\.crt as PEM, found another key"):
+        certificates.ensure(tmp_path / "one", NOW)
+    key.unlink()
+    with pytest.raises(DamagedFile, match="found no file"):
+        certificates.issue(tmp_path / "one", "x", [], NOW)
+
+
+@pytest.mark.parametrize("years", [0, 10])
+def test_an_authority_is_whole_after_the_next_start_wherever_its_making_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    """The first one, and the one that replaces it near its end."""
+    now = NOW
+    if years:
+        certificates.ensure(tmp_path, NOW)
+        now += timedelta(days=365 * years)
+    replace = Path.replace
+    for stop in ("ca.key", "ca.crt"):
+
+        def killed(self: Path, target: Path, stop: str = stop) -> Path:
+            if target.name == stop:
+                raise KeyboardInterrupt
+            return replace(self, target)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                certificates.ensure(tmp_path, now)
+    made = certificates.ensure(tmp_path, now)
+    certificate(made.server.certificate).verify_directly_issued_by(certificate(made.authority))
 
 
 @pytest.mark.parametrize("name", ["server.key", "server.crt"])

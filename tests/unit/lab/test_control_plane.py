@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from allotment.lab.secret_files import DamagedFile
 
 from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES
 from allotment.lab.control_plane import running
@@ -102,3 +103,17 @@ def test_the_files_of_an_earlier_version_become_private(tmp_path: Path) -> None:
         if path.is_file():
             path.chmod(0o664)
     asyncio.run(start())
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 31, b"x" * 33])
+def test_a_damaged_key_of_service_accounts_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "pki").mkdir()
+    (tmp_path / "pki" / "accounts.key").write_bytes(content)
+
+    async def test() -> None:
+        with pytest.raises(DamagedFile, match=r"accounts\.key: expected a key of 32 bytes, found .*: restore it from"):
+            async with running(Settings(fleet=(), tls=False, data=DataFolder(tmp_path))):
+                pytest.fail("started")
+
+    asyncio.run(test())
+    assert (tmp_path / "pki" / "accounts.key").read_bytes() == content
