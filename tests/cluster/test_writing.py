@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.errors import StatusError
-from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DISRUPTION_BUDGETS, NODES, PODS
+from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEVICE_CLASSES, DISRUPTION_BUDGETS, NODES, PODS
 from tests.cluster.backends import Backend, Here, gone
 from tests.cluster.objects import claim, config_map, owned, pod
 
@@ -52,6 +52,59 @@ def test_of_two_who_write_what_they_read_the_second_conflicts(backend: Backend) 
             await here.client.update(CONFIG_MAPS, {**read, "data": {"x": "3"}})
         metadata = {key: value for key, value in read["metadata"].items() if key != "resourceVersion"}
         assert (await here.client.update(CONFIG_MAPS, {**read, "metadata": metadata}))["data"] == {"x": "1"}
+
+    backend.run(story)
+
+
+def test_a_cluster_scoped_object_loses_its_namespace(backend: Backend) -> None:
+    async def story(here: Here) -> None:
+        name, client = f"class-of-{here.namespace}", here.client
+        meta = {"name": name, "namespace": here.namespace}
+        made = await client.create(DEVICE_CLASSES, {"metadata": meta, "spec": {}})
+        try:
+            labels = {"labels": {"form": "update"}}
+            written = [
+                await client.update(DEVICE_CLASSES, {**made, "metadata": {**made["metadata"], **meta, **labels}})
+            ]
+            for form in ("merge", "strategic"):
+                patch = {"metadata": {"namespace": "other", "labels": {"form": form}}}
+                written.append(await client.patch(DEVICE_CLASSES, name, patch, kind=form))
+            operations = [
+                {"op": "add", "path": "/metadata/namespace", "value": "other"},
+                {"op": "add", "path": "/metadata/labels/form", "value": "json"},
+            ]
+            written.append(await client.patch(DEVICE_CLASSES, name, operations, kind="json"))
+            applied = {
+                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+                "metadata": {**meta, "labels": {"form": "apply"}}, "spec": {},
+            }  # fmt: skip
+            written += [await client.patch(DEVICE_CLASSES, name, applied, kind="apply", force=True) for _ in range(2)]
+            assert written[-1] == written[-2]
+            forms = [tree["metadata"]["labels"]["form"] for tree in written]
+            assert forms == ["update", "merge", "strategic", "json", "apply", "apply"]
+            assert not any("namespace" in tree["metadata"] for tree in (made, *written))
+        finally:
+            await client.delete(DEVICE_CLASSES, name)
+
+    backend.run(story)
+
+
+def test_an_object_in_another_namespace_is_refused(backend: Backend) -> None:
+    async def story(here: Here) -> None:
+        other = {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "default"},
+        }  # fmt: skip
+        await here.client.create(CONFIG_MAPS, config_map("a"), here.namespace)
+        operation = {"op": "add", "path": "/metadata/namespace", "value": "default"}
+        refusal = "the namespace of the provided object does not match the namespace sent on the request"
+        with refused(400, "BadRequest", refusal):
+            await here.client.create(CONFIG_MAPS, other, here.namespace)
+        for form, patch in (("merge", other), ("strategic", other), ("json", [operation])):
+            with refused(400, "BadRequest", refusal):
+                await here.client.patch(CONFIG_MAPS, "a", patch, here.namespace, kind=form)
+        for name in ("a", "new"):
+            with refused(400, "BadRequest", refusal):
+                await here.client.patch(CONFIG_MAPS, name, other, here.namespace, kind="apply")
 
     backend.run(story)
 

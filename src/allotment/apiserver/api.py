@@ -372,8 +372,7 @@ class Api:
         ask = self._ask(request, user, kind, target, query, options.dry_run, [])
         media = bodies.media_type(request.headers.get("content-type", ""))
         what, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (ask.api_version,)))
-        tree = bodies.read_plain(request.body, media, what, versions)
-        bodies.in_namespace(tree, target.namespace)
+        tree = bodies.in_namespace(bodies.read_plain(request.body, media, what, versions), target.namespace)
         answered = self.call(ask, tree)
         await self.store.durable()
         return Response(201, _headers(form), representation.written(answered, form))
@@ -448,8 +447,7 @@ def _object(request: Request, ask: Ask, options: WriteOptions) -> Tree:
     """The object in a body, checked."""
     media = bodies.media_type(request.headers.get("content-type", ""))
     tree = bodies.read_object(request.body, media, ask.kind, ask.version, options.validation, ask.warn)
-    bodies.in_namespace(tree, ask.namespace)
-    return tree
+    return bodies.in_namespace(tree, ask.namespace)
 
 
 def _verb(request: Request, target: Target) -> str:

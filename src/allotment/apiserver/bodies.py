@@ -6,7 +6,7 @@ is an error, a warning or nothing, as ``fieldValidation`` wants it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from json import JSONDecoder
@@ -296,12 +296,20 @@ def plain_shape(written: str, kind: str) -> Shape | None:
     return shape_of(written, kind) or shape_of("meta.k8s.io/v1", kind)
 
 
-def in_namespace(tree: Mapping[str, Any], namespace: str) -> None:
-    """Refuse an object that says that it is in another namespace than the path."""
-    found = (tree.get("metadata") or {}).get("namespace")
-    if found and found != namespace:
-        message = "the namespace of the provided object does not match the namespace sent on the request"
-        raise api_errors.bad_request(message)
+def in_namespace(tree: Tree, namespace: str) -> Tree:
+    """An object for the namespace of a request; one with another namespace is refused.
+
+    For a cluster-scoped object (``namespace`` is empty) its own namespace is cleared, as kube-apiserver does it.
+    """
+    meta = tree.get("metadata") or {}
+    found = meta.get("namespace")
+    if not found or found == namespace:
+        return tree
+    if not namespace:
+        return {**tree, "metadata": {key: value for key, value in meta.items() if key != "namespace"}}
+    raise api_errors.bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request"
+    )
 
 
 def unknown_fields(misfits: Iterable[Misfit]) -> Iterator[str]:

@@ -166,9 +166,11 @@ class LocalClient:
     ) -> Tree:  # fmt: skip
         """A new object, or a call on one."""
         namespace = namespace or (tree.get("metadata") or {}).get("namespace") or ""
+        namespace = namespace if resource.namespaced else ""
+        tree = bodies.in_namespace(tree, namespace)
         if subresource or resource.plural == "bindings" or not self._is_stored(resource):
             return await self._call(resource, tree, namespace, name, subresource, dry_run)
-        ask = self._ask(resource, namespace if resource.namespaced else "", "", "", dry_run, "create")
+        ask = self._ask(resource, namespace, "", "", dry_run, "create")
         return await self._done(ask, self._api.verbs.create(ask, self._own(ask, tree)))
 
     def _is_stored(self, resource: Resource) -> bool:

@@ -86,8 +86,7 @@ def patch(verbs: Verbs, ask: Ask, form: str, change: Any, options: WriteOptions)
         told = shown(change) if form == "strategic" else msgspec.json.encode(patched).decode()
         return api_errors.invalid("", "", "", (invalid("patch", told, why),))
 
-    tree = _checked(patched, live, ask, options.validation, refused)
-    bodies.in_namespace(tree, ask.namespace)
+    tree = bodies.in_namespace(_checked(patched, live, ask, options.validation, refused), ask.namespace)
     uid = (tree.get("metadata") or {}).get("uid")
     if uid and uid != entry.tree["metadata"]["uid"]:
         # Of whole objects the storage says so, as a conflict; a patched one is compared with what it was made from.
@@ -147,11 +146,11 @@ def _apply(verbs: Verbs, ask: Ask, applied: Any, options: WriteOptions) -> tuple
         custom_status=is_custom(kind) and "status" in kind.subresources,
         versions=verbs.versions(kind),
     )
+    tree = bodies.in_namespace(tree, ask.namespace)
     found = (applied.get("metadata") or {}).get("name")
     if found and found != ask.name:
         message = f"the name of the object ({found}) does not match the name on the URL ({ask.name})"
         raise api_errors.bad_request(message)
-    bodies.in_namespace(tree, ask.namespace)
     tree = _checked(tree, live, ask, "Ignore", lambda why: not_convertible(applied, _unstructured(why)))
     if entry is None:
         tree["metadata"] = {**tree["metadata"], "name": ask.name}

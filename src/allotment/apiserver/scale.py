@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from allotment.apiserver import api_errors
+from allotment.apiserver import api_errors, bodies
 from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Ask, Verbs
+from allotment.apiserver.verbs import Ask, Verbs, check_name
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
 
@@ -37,11 +37,8 @@ def view(entry: Entry, kind: Kind) -> Tree:
 
 def write(verbs: Verbs, ask: Ask, scale: Tree) -> Entry:
     """Change the replicas of an object as a Scale wants; its uid and resourceVersion are preconditions."""
-    given = scale.get("metadata") or {}
-    name = given.get("name")
-    if name and name != ask.name:
-        message = f"the name of the object ({name}) does not match the name on the URL ({ask.name})"
-        raise api_errors.bad_request(message)
+    given = bodies.in_namespace(scale, ask.namespace).get("metadata") or {}
+    check_name(given.get("name"), ask.name)
     entry = verbs.entry(ask)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:

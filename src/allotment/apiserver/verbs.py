@@ -181,7 +181,7 @@ class Verbs:
         """Replace an object by a checked tree in the version asked. ``applied``: its managed fields are settled."""
         kind, rules = ask.kind, ask.kind.rules
         given: Tree = tree.get("metadata") or {}
-        _same_name(given.get("name"), ask.name)
+        check_name(given.get("name"), ask.name)
         entry = self.store.get(kind.store_bucket, ask.namespace, ask.name)
         if entry is None:
             if kind.create_on_update and not ask.subresource:
@@ -353,7 +353,8 @@ def _grown(new: Tree, old: Tree, counted: tuple[str, ...]) -> bool:
     return any(new["metadata"].get(key) != old["metadata"].get(key) for key in counted)
 
 
-def _same_name(found: Any, wanted: str) -> None:
+def check_name(found: Any, wanted: str) -> None:
+    """Refuse an object that does not have the name of the path."""
     if not found:
         message = f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         raise api_errors.bad_request(message)
