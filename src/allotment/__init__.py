@@ -9,14 +9,23 @@ if TYPE_CHECKING:
     from allotment.lab.lab import Lab as Lab
     from allotment.lab.lab import NotApplied as NotApplied
 
+__all__ = ["Lab", "NotApplied", "StatusError", "__version__"]
 __version__ = "0.1.0"
+
+#: Imported at the first access: a lab brings a whole control plane, which ``import allotment`` does without.
+_MODULES = {"Lab": "allotment.lab.lab", "NotApplied": "allotment.lab.lab", "StatusError": "allotment.cluster.errors"}
 
 
 def __getattr__(name: str) -> Any:
-    """``allotment.Lab``, which brings a whole control plane along, is imported when it is first asked for."""
-    if name == "Lab":
-        from importlib import import_module
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
+    if module.startswith("allotment.lab."):
         import_module("allotment.lab.optional_dependencies").check()
-        return import_module("allotment.lab.lab").Lab
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
