@@ -31,7 +31,7 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.caches import all_synced
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.program import Context, Program
-from allotment.tools.plan.reasons.wording import counted
+from allotment.phrases import counted
 from allotment.tools.plan.report import Plan, Unserved
 
 

@@ -17,7 +17,8 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.model.quantity import Quantity
-from allotment.tools.plan.reasons.wording import counted, dollars, verdict
+from allotment.phrases import counted
+from allotment.tools.plan.reasons.wording import dollars, verdict
 from allotment.tools.plan.report import Plan
 
 log = logging.getLogger(__name__)

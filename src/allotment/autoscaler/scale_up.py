@@ -30,10 +30,10 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.typed_objects import Values
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing
+from allotment.phrases import counted
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.placement.nominations import with_promises
 from allotment.tools.plan.reasons.type_verdicts import with_nearest
-from allotment.tools.plan.reasons.wording import counted
 from allotment.tools.plan.report import Plan, PlannedMachine
 
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import nearest
 from allotment.model.loading import load_paths
+from allotment.phrases import counted, listed
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.examination import (
@@ -30,8 +31,6 @@ from allotment.tools.doctor.examination import (
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.reading import read
 from allotment.tools.doctor.snapshot import Found, found_of
-from allotment.tools.doctor.wording import counted
-from allotment.tools.sentences import listed
 
 EXIT_HEALTHY, EXIT_ERRORS = 0, 1
 _WIDTH: Final = 80

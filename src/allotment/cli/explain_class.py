@@ -16,6 +16,7 @@ from allotment.cli.output.manifest import fields
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Node
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceSlice
+from allotment.phrases import counted
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import user_of_class
 from allotment.tools.free import kind_of
@@ -51,9 +52,7 @@ def show_classes(screen: Screen, inputs: Inputs, classes: Sequence[DeviceClass],
         if number:
             screen.line()
         count = str(report.matched or "none")
-        screen.line(
-            f"DeviceClass {report.name} selects {count} of {report.devices} device{'s' * (report.devices != 1)}"
-        )
+        screen.line(f"DeviceClass {report.name} selects {count} of {counted(report.devices, 'device')}")
         for line in _nodes(report, kinds, output == "wide") if report else _reasons(reasons[report.name]):
             for part in folded(line, screen.width or _WIDTH, "  "):
                 screen.line(part)

@@ -12,7 +12,7 @@ from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import FRAME_WIDTH, Mistake
 from allotment.fleet.errors import nearest
 from allotment.tools.check.catalog import FAMILIES, all_rules
-from allotment.tools.check.reference import page_link, fix_availability, headline
+from allotment.tools.check.reference import fix_availability, headline, page_link
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
 

@@ -27,8 +27,8 @@ from allotment.files import writing
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
 from allotment.model.trees import Tree, to_tree
+from allotment.phrases import counted, listed
 from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
-from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -120,5 +120,5 @@ def _counted(objects: Sequence[Tree]) -> str:
     """``2 nodes, 3 pods …``: what there is most asked for."""
     kinds = {"Node": "node", "ResourceSlice": "slice", "ResourceClaim": "claim", "Pod": "pod"}
     counts = {word: sum(tree["kind"] == kind for tree in objects) for kind, word in kinds.items()}
-    told = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
+    told = ", ".join(counted(count, word) for word, count in counts.items())
     return f"{told}; {len(objects)} objects"

@@ -20,6 +20,7 @@ from allotment.controllers.conditions import condition_of, with_condition
 from allotment.model import pod_groups
 from allotment.model.features import Features
 from allotment.model.trees import Tree
+from allotment.phrases import counted
 
 _COMPONENT: Final = "device-taint-eviction-controller"
 _CONDITION: Final = "EvictionInProgress"
@@ -289,7 +290,7 @@ class _DeviceTaints:
         if effect in ("NoExecute", "None"):
             pods = self._pods_to_go(rule)
             spaces = len({pod.namespace for pod in pods})
-            where = "1 namespace" if spaces == 1 else f"{spaces} different namespaces"
+            where = counted(spaces, "namespace", "different namespaces")
             if effect == "None":
                 published = sum(
                     _selects(rule, (slice.spec["driver"], slice.spec["pool"]["name"], device["name"]))
@@ -299,20 +300,20 @@ class _DeviceTaints:
                 allocated = sum(len(self._allocated[d]) for d in self._allocated if _selects(rule, d))
                 reason = "NoEffect"
                 message = (
-                    f"{_counted(published, 'published device')} selected. "
-                    f"{_counted(allocated, 'allocated device')} selected. "
-                    f"{_counted(len(pods), 'pod')} would be evicted in {where} if the effect was NoExecute. "
+                    f"{counted(published, 'published device')} selected. "
+                    f"{counted(allocated, 'allocated device')} selected. "
+                    f"{counted(len(pods), 'pod')} would be evicted in {where} if the effect was NoExecute. "
                     "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
                 )
             elif pods:
                 status, reason = "True", "PodsPendingEviction"
                 message = (
-                    f"{_counted(len(pods), 'pod')} {'needs' if len(pods) == 1 else 'need'} to be evicted in {where}."
+                    f"{counted(len(pods), 'pod')} {'needs' if len(pods) == 1 else 'need'} to be evicted in {where}."
                 )
             else:
                 reason, message = ("Completed" if evicted else "NotStarted"), ""
         if evicted:
-            message = f"{message} {_counted(evicted, 'pod')} evicted since starting the controller.".lstrip()
+            message = f"{message} {counted(evicted, 'pod')} evicted since starting the controller.".lstrip()
         return status, reason, message
 
     def _pods_to_go(self, rule: Item[Any]) -> set[_Pod]:
@@ -328,10 +329,6 @@ class _DeviceTaints:
                     if eviction is not None and rule.uid in eviction.rules:
                         found.add(_Pod(pod.namespace, pod.name, pod.uid))
         return found
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _about(pod: _Pod) -> Tree:

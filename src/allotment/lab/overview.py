@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from allotment.apiserver.storage.store import Change, Store
 from allotment.model.trees import Tree
+from allotment.phrases import counted
 
 _PODS, _NODES, _CLAIMS = "pods", "nodes", "resourceclaims.resource.k8s.io"
 #: An eye reads no faster, and counting thousands of pods takes its time.
@@ -43,12 +44,12 @@ class Overview(NamedTuple):
         >>> print(Overview(nodes=3, running=2, homeless=1, allocated=2, waiting=1))
         3 nodes; pods: 2 running, 1 without a node; claims: 2 allocated, 1 waiting
         """
-        pods = _counted(
+        pods = _amounts(
             (self.running, "running"), (self.starting, "starting"), (self.homeless, "without a node"),
             (self.ended, "ended"),
         )  # fmt: skip
-        claims = _counted((self.allocated, "allocated"), (self.waiting, "waiting"))
-        return f"{self.nodes} node{'' if self.nodes == 1 else 's'}; pods: {pods}; claims: {claims}"
+        claims = _amounts((self.allocated, "allocated"), (self.waiting, "waiting"))
+        return f"{counted(self.nodes, 'node')}; pods: {pods}; claims: {claims}"
 
 
 def _state(pod: Tree) -> str:
@@ -60,7 +61,7 @@ def _state(pod: Tree) -> str:
     return "starting" if pod["spec"].get("nodeName") else "homeless"
 
 
-def _counted(*amounts: tuple[int, str]) -> str:
+def _amounts(*amounts: tuple[int, str]) -> str:
     return ", ".join(f"{amount} {word}" for amount, word in amounts if amount) or "none"
 
 

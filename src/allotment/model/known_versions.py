@@ -6,10 +6,11 @@ read then, and that must not be taken for a cluster without any.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.model.fields import GROUP
+from allotment.phrases import listed
 
 _MAIN: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
@@ -38,3 +39,12 @@ def newest_known(group: str, plural: str, served: Collection[str]) -> str:
 def all_unknown(group: str, plural: str, served: Collection[str]) -> bool:
     """Whether a resource is served, and in no version that is known."""
     return bool(served) and (group, plural) in KNOWN_VERSIONS and not newest_known(group, plural, served)
+
+
+def version_mismatch(served: Iterable[str], known: Iterable[str]) -> str:
+    """Why the objects of a resource cannot be read that a cluster serves in none of the known versions.
+
+    >>> version_mismatch(["v3", "v2"], ["v1", "v1beta2"])
+    'served only in v2 and v3; this release of Allotment reads v1 and v1beta2'
+    """
+    return f"served only in {listed(sorted(served))}; this release of Allotment reads {listed(known)}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
-from allotment.tools.sentences import some
+from allotment.phrases import some
 
 
 class Standing(NamedTuple):

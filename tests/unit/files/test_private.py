@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from allotment.files import private
 
 MASKS = pytest.mark.parametrize("mask", [0o000, 0o022, 0o277])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from allotment.files import writing
 from allotment.files.writing import PUBLIC, Owner, Sync
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from allotment.lab.secret_files import DamagedFile
 from cryptography import x509
 
 from allotment.lab import certificates
+from allotment.lab.secret_files import DamagedFile
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

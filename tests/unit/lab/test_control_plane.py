@@ -9,10 +9,10 @@ import stat
 from pathlib import Path
 
 import pytest
-from allotment.lab.secret_files import DamagedFile
 
 from allotment.cluster.resources import CONFIG_MAPS, NAMESPACES
 from allotment.lab.control_plane import running
+from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings
 from allotment.lab.state import DataFolder
 

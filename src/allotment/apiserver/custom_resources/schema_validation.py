@@ -19,6 +19,7 @@ from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import ErrorType, FieldError, invalid, not_supported, required
 from allotment.model.validation.gotext import float_text
+from allotment.phrases import counted
 
 #: What Kubernetes prints for the path of a problem that is about no field.
 NOWHERE: Final = "<nil>"
@@ -106,7 +107,7 @@ def type_invalid(path: str, wanted: str, found: str) -> FieldError:
 def _text(value: str, schema: Tree, path: str) -> Iterator[FieldError]:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
-        detail = f"may not be more than {most} {'byte' if most == 1 else 'bytes'}"
+        detail = f"may not be more than {counted(most, 'byte')}"
         yield FieldError(ErrorType.TOO_LONG, path, None, detail)
     elif least is not None and len(value) < least:
         yield invalid(path, value, f"{path} in body should be at least {least} chars long")
@@ -184,7 +185,7 @@ def _size(count: int, schema: Tree, path: str, keyword: str, what: str) -> Itera
     if least is not None and count < least:
         yield invalid(path or NOWHERE, count, f"{path} in body should have at least {least} {what}")
     if most is not None and count > most:
-        detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
+        detail = f"must have at most {counted(most, 'item')}"
         yield FieldError(ErrorType.TOO_MANY, path or NOWHERE, count, detail)
 
 

@@ -18,6 +18,7 @@ from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from allotment.packing.problem import KeepGoing
+from allotment.phrases import counted
 from allotment.tools.plan.consolidation.rescheduling import House, NoPlace
 
 
@@ -49,7 +50,7 @@ class Judged(NamedTuple):
         return self.cost / self.served if self.cost is not None and self.served else None
 
     def __str__(self) -> str:
-        count = f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}"
+        count = counted(self.nodes, "node")
         if self.served is None:
             return f"{self.group}: {count}, not tried: {self.why}"
         price = "at a price that is not known"

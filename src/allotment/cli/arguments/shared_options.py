@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TypeAlias
 
 from allotment.cli.parser import Parser
-from allotment.tools.sentences import either
+from allotment.phrases import either
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 #: Generic to the type checker only.

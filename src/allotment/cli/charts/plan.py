@@ -21,8 +21,9 @@ from matplotlib.patches import Rectangle
 from allotment.cli.charts.cards import HATCH, Frame, draw_card, label
 from allotment.cli.charts.palette import ALARM, EDGE, FAINT, FREE, INK, PAPER, TRACK, colours_of
 from allotment.cli.charts.text_metrics import fitted, width_of
+from allotment.phrases import counted
 from allotment.tools.plan.reasons.machine_groups import Alike, alike
-from allotment.tools.plan.reasons.wording import counted, dollars, proof, sum_of, workload_of
+from allotment.tools.plan.reasons.wording import dollars, proof, sum_of, workload_of
 from allotment.tools.plan.report import Plan
 
 SUFFIXES: Final = (".svg", ".png")

@@ -20,6 +20,7 @@ from msgspec.structs import replace as replace_of
 from allotment.cli.check.patches import is_kustomization, patches_of
 from allotment.cli.output.errors import BadInput
 from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
+from allotment.phrases import counted
 
 #: Fields that nothing but Kubernetes' objects, and pieces of them, have.
 _FIELDS: Final = frozenset({
@@ -117,7 +118,7 @@ class Files:
 def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) -> Iterator[str]:
     """What was passed over, and how ``check`` or ``migrate`` gets to see what is made of it."""
     if templates:
-        files = f"{len(templates)} template{'s' if len(templates) > 1 else ''}"
+        files = counted(len(templates), "template")
         made = f"{command} what it makes: helm template … | allot {command} -"
         yield f"Left out {files}, as {templates[0]}: {made}"
     if patches:

@@ -14,10 +14,11 @@ from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
 from allotment.cli.check.options import Options
 from allotment.cli.check.report import EXIT_FINDINGS, exit_code, told_of, write
-from allotment.cli.check.text_output import TIED, Told, by_level, counted, left_out, say, summary, tell_findings
+from allotment.cli.check.text_output import TIED, Told, by_level, left_out, say, summary, tell_findings
 from allotment.cli.output.console import Screen, width_of
 from allotment.cli.output.diffs import show_diff
 from allotment.cli.output.errors import Mistake
+from allotment.phrases import counted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.fixer import FixResult, fix

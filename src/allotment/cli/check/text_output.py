@@ -11,9 +11,9 @@ from allotment.cli.check.files import passed_over
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import Screen, folded
 from allotment.cli.output.errors import FRAME_WIDTH, MOST_SHOWN, WHOLE_FILE, compiler_frame
+from allotment.phrases import counted, listed
 from allotment.tools.check.finding import Finding
 from allotment.tools.check.rule import Level
-from allotment.tools.sentences import listed
 
 #: Legible on light and on dark: no yellow, no bright colour.
 _COLOURS: Final[Mapping[Level, str]] = {"error": "red", "warning": "magenta", "note": "cyan"}
@@ -190,12 +190,3 @@ def _mending(safe: int, unsafe: int) -> str:
     if unsafe:
         return f" [?]{TIED}{unsafe} fixable with --fix{TIED}--unsafe."
     return ""
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "error"), counted(2, "error")
-    ('1 error', '2 errors')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -23,6 +23,7 @@ from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import load_text
 from allotment.model.problems import Problem
+from allotment.phrases import counted
 from allotment.tools.explain import Answer, Explanation, explain
 
 #: T4 first, so that a node that will not do is always tried.
@@ -178,7 +179,7 @@ def _summary(outcomes: Sequence[Shown]) -> Iterator[str]:
     fit = sum(shown.explanation is not None and shown.explanation.fits for shown in outcomes)
     errors = sum(shown.explanation is None for shown in outcomes)
     missed = [shown for shown in outcomes if not shown.as_intended]
-    total = f"{len(outcomes)} example{'s' if len(outcomes) > 1 else ''}"
+    total = counted(len(outcomes), "example")
     no = len(outcomes) - fit - errors
     ending = "all as intended" if not missed else f"{len(missed)} not as intended"
     if len(outcomes) == 1 and not missed:

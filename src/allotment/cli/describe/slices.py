@@ -8,6 +8,7 @@ from typing import Any
 from allotment.cli.describe.claims import node_of
 from allotment.cli.describe.page import NONE, Page, full
 from allotment.model.trees import Tree
+from allotment.phrases import counted
 
 
 def resource_slice(page: Page, tree: Tree) -> None:
@@ -19,9 +20,7 @@ def resource_slice(page: Page, tree: Tree) -> None:
     page.controller(tree)
     page.field(0, "Driver", spec.get("driver", ""))
     total = pool.get("resourceSliceCount", 1)
-    page.field(
-        0, "Pool", f"{pool.get('name', '')} (generation {pool.get('generation', 0)}, {total} slice{'s' * (total != 1)})"
-    )
+    page.field(0, "Pool", f"{pool.get('name', '')} (generation {pool.get('generation', 0)}, {counted(total, 'slice')})")
     page.field(0, "Node", _where(spec))
     _add_counters(page, spec.get("sharedCounters") or ())
     devices = [{**one, **(one.get("basic") or {})} for one in spec.get("devices") or ()]

@@ -18,6 +18,7 @@ from allotment.cli.output.console import Screen, open_screen, tell
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
 from allotment.model.contested_claims import WORDS
+from allotment.phrases import counted
 from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
 from allotment.tools.orphaned_slices import left_out
 
@@ -88,7 +89,7 @@ def headline(report: FreeReport) -> str:
     free_now = report.count("free")
     where = "one node" if nodes == 1 else f"{nodes} nodes"
     verb = "is" if free_now == 1 else "are"
-    return f"{free_now} of {total} device{'s' if total > 1 else ''} {verb} free, on {where}."
+    return f"{free_now} of {counted(total, 'device')} {verb} free, on {where}."
 
 
 def _section(
@@ -176,7 +177,7 @@ def _counters(screen: Screen, report: FreeReport, whole: bool) -> None:
     _section(screen, "Partition counters left", ["NODE", "COUNTER SET", "LEFT"], rows, "LEFT", whole=whole)
     if untouched:
         screen.line()
-        sets = "1 counter set is" if untouched == 1 else f"{untouched} counter sets are"
+        sets = counted(untouched, "counter set is", "counter sets are")
         screen.line(f"{sets} untouched: whatever fits on the hardware can be cut from it.")
 
 

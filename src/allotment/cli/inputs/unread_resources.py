@@ -7,8 +7,8 @@ from typing import Final
 
 from allotment.cli.output.errors import Mistake
 from allotment.model.meta import Object
+from allotment.phrases import listed
 from allotment.tools.doctor.server_facts import facts_among
-from allotment.tools.sentences import listed
 
 #: Which devices there are, and who has them.
 OF_DEVICES: Final = ("nodes", "deviceclasses", "resourceslices", "resourceclaims")

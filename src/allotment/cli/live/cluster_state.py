@@ -23,9 +23,9 @@ from allotment.model.loading.documents import Origin
 from allotment.model.loading.marks import Mark
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
+from allotment.phrases import listed
 from allotment.tools.doctor.server_facts import ServerFacts, serves_devices, stand_in
 from allotment.tools.free import NodeReport, free
-from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient

@@ -43,10 +43,10 @@ from allotment.model.workloads import (
     ReplicationController,
     StatefulSet,
 )
+from allotment.phrases import listed
 from allotment.tools.explain import Answer, Explanation
 from allotment.tools.explain.origin_mapping import owner_of
 from allotment.tools.explain.report import given_claim
-from allotment.tools.sentences import listed
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient

@@ -8,6 +8,7 @@ from typing import Final
 
 from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.output.diffs import show_diff
+from allotment.phrases import counted
 from allotment.tools.migrate.decision import Outcome
 from allotment.tools.migrate.report import Migrated, Migration, Section
 
@@ -74,12 +75,8 @@ def _summary(migration: Migration) -> str:
     total = sum(counts.values())
     if not total:
         return "No workload asks a device plugin for a GPU that is known here: nothing changes."
-    told = [
-        f"{counts[outcome]} {one if counts[outcome] == 1 else many}"
-        for outcome, (one, many, _) in _COUNTED.items()
-        if counts[outcome]
-    ]
-    subject = "1 workload asks" if total == 1 else f"{total} workloads ask"
+    told = [counted(counts[outcome], one, many) for outcome, (one, many, _) in _COUNTED.items() if counts[outcome]]
+    subject = counted(total, "workload asks", "workloads ask")
     return f"{subject} a device plugin for GPUs: {', '.join(told)}."
 
 

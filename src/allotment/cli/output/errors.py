@@ -13,6 +13,7 @@ from typing import Any
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import folded
 from allotment.model.problems import Problem
+from allotment.phrases import counted
 
 #: As many findings as somebody reads; the rest is counted.
 MOST_SHOWN = 50
@@ -104,8 +105,8 @@ def _findings(error: BadInput, width: int | None) -> Iterator[str]:
         yield f"and {more} more"
     count = len(error.problems)
     files = len({problem.position.file for problem in error.problems})
-    where = "" if files == 1 else f" in {files} files"
-    yield f"Found {count} error{'s' if count > 1 else ''}{where}."
+    where = "" if files == 1 else f" in {counted(files, 'file')}"
+    yield f"Found {counted(count, 'error')}{where}."
 
 
 def finding(problem: Problem, source: str | None, width: int | None = None) -> Iterator[str]:

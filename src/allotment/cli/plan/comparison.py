@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.packing.problem import Holds, Packing, Problem
+from allotment.phrases import counted
 from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
 from allotment.tools.plan.pending_pods.demand import Demand
-from allotment.tools.plan.reasons.wording import counted, dollars
+from allotment.tools.plan.reasons.wording import dollars
 from allotment.tools.plan.report import Plan
 
 _MICRO: Final = 10**6

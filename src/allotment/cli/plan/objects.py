@@ -26,8 +26,8 @@ from allotment.model.workloads import (
     StatefulSet,
     template_of,
 )
+from allotment.phrases import counted, listed
 from allotment.tools.explain.subjects import ANY_POD, identity, users_of_templates
-from allotment.tools.sentences import listed
 
 _WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
 
@@ -59,7 +59,7 @@ def to_plan(cluster: Sequence[Object], asked: Sequence[Object], only: str | None
         waiting = [value for value in state if _waits(value)]
         state = [value for value in state if not _waits(value)]
         if waiting:
-            what = "1 pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
+            what = counted(len(waiting), "pod that waits", "pods that wait")
             verb = "is" if len(waiting) == 1 else "are"
             notes.append(f"{what} in the cluster {verb} not planned for: name no files to plan for all that waits")
     allocated = {identity(v) for v in state if isinstance(v, ResourceClaim) and v.status.allocation}

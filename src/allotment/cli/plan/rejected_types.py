@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from allotment.cli.output.console import Screen, folded
-from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short
+from allotment.phrases import counted
+from allotment.tools.plan.reasons.wording import dollars, names_in_short
 from allotment.tools.plan.report import Choice, Plan, TypeVerdict
 
 _WIDTH: Final = 80

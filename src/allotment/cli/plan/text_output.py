@@ -9,9 +9,10 @@ from typing import Final
 from allotment.cli.output.console import Screen, folded, table
 from allotment.cli.plan.rejected_types import tell_choices
 from allotment.model.meta import ObjectKey
+from allotment.phrases import counted
 from allotment.tools.plan.reasons.machine_groups import Alike, alike
 from allotment.tools.plan.reasons.machine_layout import Anatomy
-from allotment.tools.plan.reasons.wording import counted, dollars, names_in_short, saved, sum_of, verdict
+from allotment.tools.plan.reasons.wording import dollars, names_in_short, saved, sum_of, verdict
 from allotment.tools.plan.report import Choice, Plan, PlannedMachine, Seat, Unserved
 
 #: Pods of one workload on one machine that are told one by one.

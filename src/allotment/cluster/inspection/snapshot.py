@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
-from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown, newest_known
+from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown, newest_known, version_mismatch
 from allotment.model.trees import Tree
-from allotment.tools.sentences import unknown_versions
 
 
 class Wanted(NamedTuple):
@@ -87,7 +86,7 @@ def unread(discovery: Discovery, wanted: Iterable[Wanted]) -> dict[str, str]:
     for group, plural, _ in wanted:
         versions = [one.resource.version for one in discovery.versions_of(group, plural)]
         if all_unknown(group, plural, versions):
-            found[plural] = unknown_versions(versions, KNOWN_VERSIONS[group, plural])
+            found[plural] = version_mismatch(versions, KNOWN_VERSIONS[group, plural])
     return found
 
 

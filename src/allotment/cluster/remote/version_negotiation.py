@@ -29,10 +29,9 @@ from allotment.cluster.resources import (
     TAINT_RULES,
 )
 from allotment.model.fields import GROUP
-from allotment.model.known_versions import KNOWN_VERSIONS
+from allotment.model.known_versions import KNOWN_VERSIONS, version_mismatch
 from allotment.model.trees import Tree
 from allotment.model.versions import HUB, from_v1, patch_from_v1, to_v1
-from allotment.tools.sentences import unknown_versions
 
 T = TypeVar("T")
 
@@ -130,7 +129,7 @@ class Versions:
         return resource
 
     def _unknown(self, resource: Resource, versions: Sequence[str], spoken: Sequence[str]) -> UnknownVersions:
-        error = UnknownVersions(f"{resource.plural}.{resource.group}", unknown_versions(versions, spoken))
+        error = UnknownVersions(f"{resource.plural}.{resource.group}", version_mismatch(versions, spoken))
         if str(error) not in self._warned:
             self._warned.add(str(error))
             log.warning("%s", error)

@@ -9,6 +9,7 @@ from allotment.cdi.lookup import Devices, Unresolvable
 from allotment.cdi.naming import parse
 from allotment.cdi.store import Folder
 from allotment.drivers.verify.verdict import Wrong
+from allotment.phrases import counted
 
 _ROOT = "if the driver writes CDI files elsewhere, say where with --cdi-root"
 
@@ -46,7 +47,7 @@ class CdiFolders:
             "variable": len(edits.env), "device node": len(edits.device_nodes), "mount": len(edits.mounts),
             "hook": len(edits.hooks), "network device": len(edits.net_devices),
         }  # fmt: skip
-        told = [f"{count} {what}{'s' * (count != 1)}" for what, count in parts.items() if count]
+        told = [counted(count, what) for what, count in parts.items() if count]
         return ", ".join(told) or "edits"
 
     def names(self) -> frozenset[str]:

@@ -36,6 +36,7 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.trees import Tree, read_value, to_tree
+from allotment.phrases import counted
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ class Borrower:
             return [to_tree(result) for result in outcome.results]
         why = f": {outcome.text}" if isinstance(outcome, Aborted) else ""
         count = sum(len(spec["requests"]) for spec in specs)
-        free = f"{count} free device{'s' * (count != 1)}"
+        free = counted(count, "free device")
         kind = "" if self._class_name == CLASS else f" of class {self._class_name}"
         raise NotChecked(f"needs {free}{kind}: {self._node} has {'none' if count == 1 else 'fewer'}{why}")
 

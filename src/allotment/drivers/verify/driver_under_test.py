@@ -24,6 +24,7 @@ from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, Prepared
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree, read_value
+from allotment.phrases import counted
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class Trial:
         if answer.error:
             return answer.error
         raise Wrong(
-            f"it was prepared, with {len(answer.devices)} device{'s' * (len(answer.devices) != 1)}",
+            f"it was prepared, with {counted(len(answer.devices), 'device')}",
             "read the claim from the API before anything else, and answer with an error",
         )
 

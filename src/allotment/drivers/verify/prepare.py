@@ -13,6 +13,7 @@ from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.kubelet_plugin.encoding import V1, V1BETA1
 from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
 from allotment.model.trees import Tree
+from allotment.phrases import counted
 
 _CALLS = "KEP-4381, NodePrepareResources"
 _STRANGER = "stranger.allotment.dev"
@@ -110,7 +111,7 @@ async def _cdi(trial: Trial) -> str:
         ids = ids_of(await prepared(trial, made))
         if not ids:
             return "no CDI ids: containers get nothing by CDI"
-        return f"{trial.cdi.resolve(ids)} by {len(ids)} id{'s' * (len(ids) != 1)}"
+        return f"{trial.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
 
 
 async def _twice(trial: Trial) -> str:
@@ -123,7 +124,7 @@ async def _twice(trial: Trial) -> str:
                 f"the CDI file changed: {', '.join(sorted(str(path) for path in files)) or 'it is new'}",
                 "write the same file for the same claim: containers that run already were made from it",
             )
-        return f"the same {len(first.devices)} device{'s' * (len(first.devices) != 1)}"
+        return f"the same {counted(len(first.devices), 'device')}"
 
 
 def same(first: Prepared, second: Prepared, *, shares: bool = True) -> None:

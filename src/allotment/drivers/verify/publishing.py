@@ -15,6 +15,7 @@ from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
 from allotment.model.validation.context import Context
 from allotment.model.validation.slices import resource_slice
+from allotment.phrases import counted
 
 
 class _Made(NamedTuple):
@@ -70,7 +71,7 @@ async def _there(trial: Trial) -> str:
             "publish an empty slice where there are no devices: users can then tell that from a missing driver",
         )
     devices = sum(len(one.spec.devices or ()) for one in slices)
-    return f"{_count(devices, 'device')} in {_count(len(slices), 'slice')}"
+    return f"{counted(devices, 'device')} in {counted(len(slices), 'slice')}"
 
 
 async def _complete(trial: Trial) -> str:
@@ -91,7 +92,7 @@ async def _valid(trial: Trial) -> str:
                 "correct the field: an API server refuses the whole slice for it, and with it all its devices",
             )
     most = max(len(one.spec.devices or ()) for one in slices)
-    return f"{_count(len(slices), 'slice')}, {most} devices at most"
+    return f"{counted(len(slices), 'slice')}, {most} devices at most"
 
 
 async def _owned(trial: Trial) -> str:
@@ -118,10 +119,6 @@ async def _known(trial: Trial) -> list[ResourceSlice]:
     if not slices:
         raise NotChecked(f"{trial.driver} has published nothing for {trial.node}")
     return slices
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def changes(before: Iterable[ResourceSlice], after: Iterable[ResourceSlice]) -> list[str]:

@@ -13,6 +13,7 @@ from allotment.drivers.verify.publishing import changes, settled
 from allotment.drivers.verify.registration import CHECKS as INTRODUCING
 from allotment.drivers.verify.unprepare import gone
 from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.phrases import counted, some
 
 _ROLLING = "drivers are updated while pods run"
 _CRASH = "KEP-4381: calls are repeated until they succeed, whatever happened to the driver"
@@ -87,12 +88,12 @@ async def _slices(trial: Trial) -> str:
     while loop.time() < until:
         if told := changes(before, await trial.slices()):
             raise Wrong(
-                f"ResourceSlice {told[0]}{f' and {len(told) - 1} more' if len(told) > 1 else ''}",
+                f"ResourceSlice {some(told, 1)}",
                 "compare with what is published and write only what differs, but for fields that the cluster drops "
                 "because a feature gate is off; delete nothing when the driver ends",
             )
         await asyncio.sleep(_LOOK_SECONDS)
-    return f"{len(before)} slice{'s' * (len(before) != 1)}, none written again"
+    return f"{counted(len(before), 'slice')}, none written again"
 
 
 async def _registers(trial: Trial) -> str:

@@ -13,6 +13,7 @@ from allotment.drivers.verify.driver_under_test import Trial
 from allotment.drivers.verify.prepare import ids_of, prepared
 from allotment.drivers.verify.verdict import NotChecked, Wrong
 from allotment.kubelet_plugin.messages import ClaimRef
+from allotment.phrases import counted
 
 _CALLS = "KEP-4381, NodeUnprepareResources"
 _LOOK_SECONDS = 0.05
@@ -39,7 +40,7 @@ async def _unprepare(trial: Trial) -> str:
         gone(trial, made, known, ids)
         if not own:
             return "no CDI file of the claim's own" if ids else "no CDI ids"
-        return f"{len(own)} CDI file{'s' * (len(own) != 1)} written, none left"
+        return f"{counted(len(own), 'CDI file')} written, none left"
 
 
 async def _twice(trial: Trial) -> str:

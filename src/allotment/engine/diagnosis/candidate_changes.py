@@ -12,16 +12,17 @@ from allotment.engine.diagnosis.context import Scene, places
 from allotment.engine.diagnosis.holders import Holder
 from allotment.engine.diagnosis.published_names import likeness, near
 from allotment.engine.diagnosis.scenario import Candidate, Place, World, claim_name, edit_constraint, edit_request
-from allotment.engine.diagnosis.wording import freed, plural
+from allotment.engine.diagnosis.wording import freed
 from allotment.model.quantity import Quantity
 from allotment.model.resource import CapacityRequirements, DeviceConstraint, ResourceClaim
+from allotment.phrases import counted
 
 
 def ask_for(place: Place, asked: int, count: int) -> Candidate:
     """Another count of devices."""
     return Candidate(
         "less",
-        f"ask for {plural(count, 'device')} instead of {asked}",
+        f"ask for {counted(count, 'device')} instead of {asked}",
         edit_request(place, lambda old: altered(old, count=count)),
         place.object,
         f"{place.path}.count",
@@ -120,7 +121,7 @@ def exact_count(place: Place, count: int) -> Candidate:
     """So many devices instead of all."""
     return Candidate(
         "less",
-        f"ask for {plural(count, 'device')} instead of all",
+        f"ask for {counted(count, 'device')} instead of all",
         edit_request(place, lambda old: altered(old, allocation_mode="ExactCount", count=count)),
         place.object,
         place.path,

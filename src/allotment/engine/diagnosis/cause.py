@@ -25,11 +25,12 @@ from allotment.engine.diagnosis.scenario import (
 )
 from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
 from allotment.engine.diagnosis.visible_devices import Seen, look
-from allotment.engine.diagnosis.wording import listed, plural
+from allotment.engine.diagnosis.wording import holding
 from allotment.engine.outcome import Aborted, Allocated, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import RANK
 from allotment.model.resource import DeviceRequest, ResourceClaim
+from allotment.phrases import counted
 
 
 def competition(scene: Scene, claims: tuple[ResourceClaim, ...]) -> Cause:
@@ -57,11 +58,11 @@ def competition(scene: Scene, claims: tuple[ResourceClaim, ...]) -> Cause:
     elif scene.busy:
         code = "devices-in-use"
         summary = (
-            f"{what} ({names}) want {asked_for} devices together, {len(pool)} are free; in use by {listed(holders)}"
+            f"{what} ({names}) want {asked_for} devices together, {len(pool)} are free; in use by {holding(holders)}"
         )
     else:
         code = "too-few-devices"
-        have = f"{plural(len(pool), 'device')} of the node match{'es' if len(pool) == 1 else ''}"
+        have = f"{counted(len(pool), 'device')} of the node match{'es' if len(pool) == 1 else ''}"
         summary = f"{what} ({names}) want {asked_for} devices together, {have}"
     return Cause(code, summary, claim_name(claims[0]), "", tuple(traces), candidates=tuple(candidates))
 

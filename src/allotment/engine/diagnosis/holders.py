@@ -13,6 +13,7 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.model import contested_claims
 from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
+from allotment.phrases import plural, some
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,7 @@ def among(kind: str, names: tuple[str, ...]) -> str:
     >>> among("pod", ("a",)), among("pod", ("a", "b", "c", "d"))
     ('pod a', 'pods a, b, c and 1 more')
     """
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{kind if len(names) == 1 else f'{kind}s'} {', '.join(names[:3])}{more}"
+    return f"{kind if len(names) == 1 else plural(kind)} {some(names)}"
 
 
 @dataclass(slots=True)

@@ -11,10 +11,11 @@ from allotment.engine.diagnosis.holders import Holder
 from allotment.engine.diagnosis.node_supply import by_taints
 from allotment.engine.diagnosis.scenario import Asked, Candidate, Place
 from allotment.engine.diagnosis.visible_devices import Seen
-from allotment.engine.diagnosis.wording import amount_text, listed, named, plural
+from allotment.engine.diagnosis.wording import amount_text, holding, named
 from allotment.engine.outcome import Outcome
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
+from allotment.phrases import counted
 
 
 def _smaller_partition(place: Place, asked: Asked, traced: Trace) -> list[Candidate]:
@@ -30,7 +31,7 @@ def by_counters(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
     nearest = Miss(device=short.name, kind=short.kind, what=f"{counter} left in {set_}", actual=rest, wanted=amount)
     holders = holders_of(loss)
     if holders:
-        whom = listed(holders)
+        whom = holding(holders)
         summary = f"{named(loss.lost)}: free, but the counters of the card are held by {whom}"
     else:
         summary = f"{named(loss.lost)} consumes more of counter {counter} than {set_} has"
@@ -41,7 +42,7 @@ def by_counters(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: L
 def by_use(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
     """Devices that claims hold."""
     holders = holders_of(loss)
-    whom = listed(holders)
+    whom = holding(holders)
     shared = [s for s, _ in loss.by if s.device.allow_multiple_allocations and s.id not in scene.held.whole]
     if shared and not loss.left:
         return _share_in_use(scene, place, asked, traced, shared[0], holders)
@@ -50,7 +51,7 @@ def by_use(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, 
         summary = f"all devices are asked for, and {named(loss.lost)} {verb} in use by {whom}"
     elif loss.left:
         have = f"{len(loss.left)} of {len(loss.arriving)} matching ones free"
-        summary = f"{plural(asked.count, 'device')} asked, {have}; the rest is in use by {whom}"
+        summary = f"{counted(asked.count, 'device')} asked, {have}; the rest is in use by {whom}"
     else:
         summary = f"every matching device is in use, by {whom}"
     candidates = [*free_claims(holders)]
@@ -75,7 +76,7 @@ def _share_in_use(
             continue
         rest = amount_text(max(total.nano - used, 0))
         summary = (
-            f"{amount} of {name} asked, {rest} of {total} left on {device.name}; the rest is held by {listed(holders)}"
+            f"{amount} of {name} asked, {rest} of {total} left on {device.name}; the rest is held by {holding(holders)}"
         )
         nearest = Miss(device=device.name, kind=device.kind, what=f"{name} left", actual=rest, wanted=str(amount))
         requests = dict(asked.capacity.requests) if asked.capacity is not None else {}

@@ -12,12 +12,13 @@ from allotment.engine.diagnosis.published_names import did_you_mean, near
 from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, edit_request
 from allotment.engine.diagnosis.selector_mismatch import too_few
 from allotment.engine.diagnosis.visible_devices import Seen, View
-from allotment.engine.diagnosis.wording import named, plural
+from allotment.engine.diagnosis.wording import named
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import CODES, Miss
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceToleration
+from allotment.phrases import counted
 
 
 def by_capacity(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Loss, outcome: Outcome) -> Cause:
@@ -66,7 +67,7 @@ def by_taints(scene: Scene, place: Place, asked: Asked, traced: Trace, loss: Los
     if asked.allocation_mode == "All":
         summary = f"all devices are asked for, and {named(lost)} carr{'ies' if len(lost) == 1 else 'y'} a taint"
     elif loss.left:
-        summary = f"{plural(asked.count, 'device')} asked, {len(loss.left)} of {len(loss.arriving)} are without taint"
+        summary = f"{counted(asked.count, 'device')} asked, {len(loss.left)} of {len(loss.arriving)} are without taint"
     else:
         summary = f"every matching device is tainted ({', '.join(map(str, loss.taints))})"
     tolerations = tuple(

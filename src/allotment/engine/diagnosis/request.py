@@ -21,9 +21,9 @@ from allotment.engine.diagnosis.node_supply import (
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, World, edit_class, edit_selector
 from allotment.engine.diagnosis.selector_mismatch import by_selector, too_few
-from allotment.engine.diagnosis.wording import plural
 from allotment.engine.outcome import Aborted, Outcome
 from allotment.engine.outcome import Cause as Abort
+from allotment.phrases import counted
 
 
 def exact(scene: Scene, place: Place, asked: Asked, outcome: Outcome) -> Cause:
@@ -143,7 +143,7 @@ def _not_enough_together(scene: Scene, place: Place, asked: Asked, traced: Trace
         matching = next((x.arriving for x in traced.losses if x.step in ("counters", "taints", "in-use")), left)
         return too_few(place, asked, traced, len(matching))
     if any(s.device.consumes_counters for s in left):
-        summary = f"{plural(need, 'device')} asked; {len(left)} match, but they draw on the same counters"
+        summary = f"{counted(need, 'device')} asked; {len(left)} match, but they draw on the same counters"
         counts = sorted({need - 1, need // 2, 1} - {0, need}, reverse=True)
         candidates = tuple(ask_for(place, need, c) for c in counts)
         return Cause("counters-exhausted", summary, place.claim, place.name, (traced,), candidates=candidates)

@@ -11,8 +11,8 @@ from allotment.engine.diagnosis.funnel import Loss, Trace, compiled
 from allotment.engine.diagnosis.scenario import Asked, Candidate, Edit, Place, edit_class, edit_selector
 from allotment.engine.diagnosis.selector_conditions import Finding, Repair, examine, one_line, shown
 from allotment.engine.diagnosis.visible_devices import Seen
-from allotment.engine.diagnosis.wording import plural
 from allotment.engine.outcome import Aborted, Outcome
+from allotment.phrases import counted
 
 _UNIT = re.compile(
     r"""(?P<before>quantity\(\s*["'])(?P<number>[0-9.]+)\s*(?P<unit>(?P<prefix>[kKmMgGtTpP])(?P<binary>i?)[bB]?)(?=["'])"""
@@ -189,14 +189,14 @@ def _grouped(text: str) -> str:
 def too_few(place: Place, asked: Asked, traced: Trace, left: int) -> Cause:
     """Devices match, but not as many as are asked for."""
     visible = len(traced.visible)
-    have = f"{left} of {plural(visible, 'device')} match" if left != visible else f"the node has {visible}"
+    have = f"{left} of {counted(visible, 'device')} match" if left != visible else f"the node has {visible}"
     if left == 1 and left != visible:
-        have = f"1 of {plural(visible, 'device')} matches"
+        have = f"1 of {counted(visible, 'device')} matches"
     # As many as match; some of them may be in use.
     candidates = [ask_for(place, asked.count, count) for count in range(left, max(left - _COUNTS, 0), -1)]
     return Cause(
         "too-few-devices",
-        f"{plural(asked.count, 'device')} asked, {have}",
+        f"{counted(asked.count, 'device')} asked, {have}",
         place.claim,
         place.name,
         (traced,),

@@ -23,9 +23,10 @@ from allotment.engine.diagnosis.published_names import near, qualified
 from allotment.engine.diagnosis.scenario import Candidate, Place, claim_name, edit_constraint, with_devices
 from allotment.engine.diagnosis.selector_conditions import shown
 from allotment.engine.diagnosis.visible_devices import Seen
-from allotment.engine.diagnosis.wording import listed, named, plural
+from allotment.engine.diagnosis.wording import holding, named
 from allotment.engine.refusal import Miss
 from allotment.model.resource import DeviceConstraint, ResourceClaim
+from allotment.phrases import counted
 
 #: A request or alternative with its funnel so far.
 Traced = tuple[Place, Trace]
@@ -60,7 +61,7 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
     short = _attribute(spec).rpartition("/")[2]
     kind, have, what = ("equal", f"at most {found.agree} agree", "devices with one value")
     if spec.match_attribute is None:
-        there = f"there {'is' if len(found.groups) == 1 else 'are'} {plural(len(found.groups), 'value')}"
+        there = f"there {'is' if len(found.groups) == 1 else 'are'} {counted(len(found.groups), 'value')}"
         kind, have, what = ("different", there, "different values")
     values = [f"{shown(value[1])}: {named(tuple(seen))}" for value, seen in found.groups.items()]
     spread = "; ".join(values[:4]) + (f"; and {len(values) - 4} more values" if len(values) > 4 else "")
@@ -69,7 +70,7 @@ def constraint_unmet(scene: Scene, claim: ResourceClaim) -> Cause:
         have = f"{named(found.best)} would do, but " + (
             "draw on the same counters" if drawing else "cannot be taken together"
         )
-    summary = f"{plural(found.need, 'device')} with {kind} {short} asked, {have}" + (f" ({spread})" if spread else "")
+    summary = f"{counted(found.need, 'device')} with {kind} {short} asked, {have}" + (f" ({spread})" if spread else "")
     if len(blamed) > 1:
         others = " and ".join(_text(specs[i]) for i in blamed[:-1])
         summary = f"{summary}; {others} {'is' if len(blamed) == 2 else 'are'} to hold as well"
@@ -125,7 +126,7 @@ def _told(
     if scene.busy:
         holders = all_holders(traces)
         code = "devices-in-use"
-        summary = f"{summary}; others that would do are in use by {listed(holders)}"
+        summary = f"{summary}; others that would do are in use by {holding(holders)}"
         candidates = [*candidates, *free_claims(holders)]
     return Cause(code, summary, claim, "", tuple(traces), nearest, tuple(candidates), notes=notes)
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from allotment.engine.diagnosis.holders import Holder, among
 from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.model.quantity import Quantity
-
-
-def plural(count: int, one: str, more: str = "") -> str:
-    """A number with its noun."""
-    return f"{count} {one if count == 1 else more or one + 's'}"
+from allotment.phrases import some
 
 
 def named(devices: tuple[Seen, ...], most: int = 3) -> str:
     """The first few device names."""
-    names = [s.name for s in devices]
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return some([device.name for device in devices], most)
 
 
-def listed(holders: list[Holder], most: int = 3) -> str:
+def holding(holders: list[Holder]) -> str:
     """The first few holders."""
-    named = ", ".join(str(h) for h in holders[:most])
-    return named + (f" and {plural(len(holders) - most, 'more claim')}" if len(holders) > most else "")
+    return some([str(holder) for holder in holders], noun="claim")
 
 
 def freed(holders: list[Holder]) -> str:

@@ -8,14 +8,13 @@ from itertools import groupby
 from typing import Final
 
 from allotment.model.resource import ResourceClaim, ResourceSlice
+from allotment.phrases import counted, listed, some
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Finding
 from allotment.tools.doctor.objects import Node, Pod
 from allotment.tools.doctor.snapshot import Found
-from allotment.tools.doctor.wording import counted
-from allotment.tools.sentences import listed, some
 
 
 def verdict(found: Found, findings: Sequence[Finding]) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from allotment.tools.sentences import some
+from allotment.phrases import counted, some
 
 _MINOR: Final = re.compile(r"v?1\.([0-9]+)")
-_PLURALS: Final = {"class": "classes", "DeviceClass": "DeviceClasses", "claim or template": "claims or templates"}
 
 
 def minor_of(version: str) -> int | None:
@@ -21,15 +20,6 @@ def minor_of(version: str) -> int | None:
     """
     found = _MINOR.match(version)
     return int(found[1]) if found else None
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "node"), counted(2, "class")
-    ('1 node', '2 classes')
-    """
-    return f"{number} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
 def subject(noun: str, names: Sequence[str]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from allotment.phrases import counted, some
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.objects import Pod
-from allotment.tools.doctor.wording import about, counted
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import about
 
 
 def crowd(case: Case, names: Sequence[str]) -> str:

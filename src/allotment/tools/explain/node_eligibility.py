@@ -13,7 +13,7 @@ from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelec
 from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice
-from allotment.tools.sentences import some
+from allotment.phrases import some
 
 #: What a cordoned node has.
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -15,9 +15,9 @@ from allotment.model.meta import ObjectKey
 from allotment.model.pod_groups import absent
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
+from allotment.phrases import listed
 from allotment.tools.explain import fixes
 from allotment.tools.explain.input import Input
-from allotment.tools.sentences import listed
 
 
 class Obstacle(NamedTuple):

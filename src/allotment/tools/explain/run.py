@@ -30,6 +30,7 @@ from allotment.model.resource import (
 )
 from allotment.model.workload_pods import pods_of
 from allotment.node_fit.device_table import DeviceTables
+from allotment.phrases import listed, some
 from allotment.tools.explain.diagnosis_cache import Known
 from allotment.tools.explain.extended_requests import asked as extended_resources
 from allotment.tools.explain.extended_resources import plugged
@@ -57,7 +58,6 @@ from allotment.tools.explain.origin_mapping import (
 from allotment.tools.explain.pod_claims import Ask, asked
 from allotment.tools.explain.report import Answer, Explanation, GivenClaim, given_claim
 from allotment.tools.orphaned_slices import left_out
-from allotment.tools.sentences import listed, some
 
 
 def noted(answer: Answer, pod: Pod) -> Answer:

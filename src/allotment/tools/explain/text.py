@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from allotment.engine.refusal import CODES, NO_NODES, Change, Diagnosis, Funnel, Refused
+from allotment.phrases import counted, some
 from allotment.tools.explain.report import Answer, Explanation
-from allotment.tools.sentences import some
 
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
 _ROWS = 8
@@ -235,7 +235,7 @@ def _refused(refused: Refused, where: str) -> Iterator[str]:
 
 
 def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
-    asked = "all devices" if not funnel.wanted else "1 device" if funnel.wanted == 1 else f"{funnel.wanted} devices"
+    asked = counted(funnel.wanted, "device") if funnel.wanted else "all devices"
     node = f" on {where}" if where else ""
     yield f"  claim {funnel.claim}, request {funnel.request}: {asked} of class {funnel.device_class}{node}"
     yield f"  {funnel.visible:>5}  on the node"

@@ -23,6 +23,7 @@ from allotment.model.core import HOSTNAME
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
+from allotment.phrases import counted
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.formulation.conflicts import is_alone
 from allotment.tools.plan.formulation.problem import Question
@@ -366,10 +367,10 @@ class _Planning:
         for code, what in _HANGS:
             unknown = sum(one.code == code for one in unserved)
             if unknown:
-                pods = "1 pod hangs" if unknown == 1 else f"{unknown} pods hang"
+                pods = counted(unknown, "pod hangs", "pods hang")
                 yield f"{pods} {what}, and may then take what is planned for others"
         if late:
-            pods = "1 pod is" if late == 1 else f"{late} pods are"
+            pods = counted(late, "pod is", "pods are")
             yield f"{pods} let in only by others that come; proven if tried again at once, or when all had their turn"
         types = {berth.place.offer.instance.key: berth.place.offer.instance for berth in new if berth.place.offer}
         yield from notes_on(tuple(types.values()), arrivals)

@@ -10,7 +10,7 @@ import pytest
 from allotment.model.editing.edits import ReplaceText, SetValue
 from allotment.tools.check import catalog
 from allotment.tools.check.bundle import Bundle
-from allotment.tools.check.rule import Fix, RuleMatch, Rule
+from allotment.tools.check.rule import Fix, Rule, RuleMatch
 
 BAD = "spec: {}\n"
 

@@ -25,7 +25,9 @@ def test_every_rule_has_a_section_where_its_address_leads() -> None:
 
 def test_codes_and_names_are_told_apart_and_belong_to_their_families() -> None:
     rules = all_rules()
-    assert len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(rules_by_code())
+    assert (
+        len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(rules_by_code())
+    )
     for rule in rules:
         assert re.fullmatch(r"[SCVMP]\d\d\d", rule.code)
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)

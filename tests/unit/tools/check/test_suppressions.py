@@ -26,7 +26,9 @@ def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
     lines: list[str], pairs: list[tuple[str, int]]
 ) -> None:
     findings = {found(*pair) for pair in pairs}
-    done = apply_suppressions(sorted(findings, key=lambda one: one.sort_key), {"a.yaml": "\n".join(lines)}, lambda code, file: True)
+    done = apply_suppressions(
+        sorted(findings, key=lambda one: one.sort_key), {"a.yaml": "\n".join(lines)}, lambda code, file: True
+    )
     told = set(done.findings)
     assert not told & set(done.suppressed)
     assert {one for one in told if one.code != "S116"} | set(done.suppressed) == findings

@@ -14,7 +14,7 @@ from allotment.cel.ordering_operators import by_method
 from allotment.engine.diagnosis.published_names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
-from allotment.tools.sentences import listed
+from allotment.phrases import listed
 from allotment.vocabulary import vocabulary
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -19,7 +19,7 @@ from allotment.tools.check.selectors.edits import remove_condition, rename_acces
 from allotment.tools.check.selectors.expressions import AccessKind, DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
 from allotment.tools.check.selectors.reachability import categories_reaching
-from allotment.tools.sentences import either, listed, quoted
+from allotment.phrases import either, listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 

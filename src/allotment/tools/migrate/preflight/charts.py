@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from allotment.phrases import some
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
-from allotment.tools.sentences import some
 from allotment.tools.views import at, mapping
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.phrases import some
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
-from allotment.tools.sentences import some
 from allotment.tools.views import mapping, text
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")

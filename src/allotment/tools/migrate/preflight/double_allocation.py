@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from allotment.model.core import Pod
 from allotment.model.workloads import DaemonSet
+from allotment.phrases import some
 from allotment.tools.migrate.plugin_requests import Vendor
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.commands import plugin_off, to_driver
 from allotment.tools.migrate.preflight.facts import VENDORS, Facts
 from allotment.tools.migrate.simulation.comparison import Comparison
-from allotment.tools.sentences import some
 
 TITLE = "the same GPU twice"
 _RESOURCES: dict[Vendor, str] = {"nvidia": "nvidia.com/", "amd": "amd.com/", "intel": "gpu.intel.com/"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.phrases import some
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
-from allotment.tools.sentences import some
 
 
 def driver(facts: Facts) -> Iterator[Check]:

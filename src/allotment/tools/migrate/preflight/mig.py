@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.phrases import some
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.resource_names import mig_profile
 from allotment.tools.migrate.simulation.device_kind import kind_of_device
-from allotment.tools.sentences import some
 
 
 def mig(facts: Facts) -> Iterator[Check]:

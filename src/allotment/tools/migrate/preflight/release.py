@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.features import GATES
+from allotment.phrases import some
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.target import OLDEST
-from allotment.tools.sentences import some
 
 _EVERYWHERE = "kube-apiserver, kube-scheduler, kube-controller-manager and every kubelet"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from allotment.phrases import counted, some
 from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.simulation.comparison import Compared, Comparison
 from allotment.tools.migrate.simulation.device_kind import Got
-from allotment.tools.sentences import some
 
 TITLE = "Before and after"
 
@@ -40,7 +40,7 @@ def _verdict(trial: Comparison) -> str:
         return "Nothing could be tried."
     if not fitted:
         return "No pod fits before on these nodes, so there is nothing to compare with."
-    pods = f"{fitted} pod{'s' if fitted > 1 else ''}"
+    pods = counted(fitted, "pod")
     if lost:
         return f"Of {pods} that fit{'s' if fitted == 1 else ''} before, {_waits(lost)} after the migration."
     if fitted == 1:
@@ -52,7 +52,7 @@ def _verdict(trial: Comparison) -> str:
 
 
 def _waits(number: int) -> str:
-    return "1 waits" if number == 1 else f"{number} wait"
+    return counted(number, "waits", "wait")
 
 
 def _row(one: Compared) -> tuple[str, str, str, str]:

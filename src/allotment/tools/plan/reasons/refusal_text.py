@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from allotment.engine.refusal import Funnel, Miss, Refused
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.quantity import Quantity, QuantityError
+from allotment.phrases import counted
 
 #: NVIDIA's architectures by age; neighbours are near.
 _GENERATIONS: Final = ("Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell")
@@ -84,8 +85,8 @@ def _too_few(refused: Refused, instance: InstanceType) -> Phrase:
 def _counts(funnel: Funnel, instance: InstanceType) -> str:
     left = funnel.left()
     whole = left == instance.gpus
-    noun = "GPU" if whole else "device that matches" if left == 1 else "devices that match"
-    return f"{left} {noun}{'s' if whole and left != 1 else ''}, {funnel.wanted} asked"
+    have = counted(left, "GPU") if whole else counted(left, "device that matches", "devices that match")
+    return f"{have}, {funnel.wanted} asked"
 
 
 def _driver(refused: Refused, instance: InstanceType) -> Phrase:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
+from allotment.phrases import counted
 from allotment.tools.plan.reasons.machine_layout import Part
 from allotment.tools.plan.report import Plan, Seat
 
@@ -36,8 +37,7 @@ def verdict(plan: Plan) -> str:
     count = len(plan.machines)
     if not count:
         return "no machine serves them" if plan.unserved and not plan.existing else "no machine is needed"
-    machines = "1 machine" if count == 1 else f"{count} machines"
-    return f"{machines}, {dollars(plan.total)} USD/h ({proof(plan)})"
+    return f"{counted(count, 'machine')}, {dollars(plan.total)} USD/h ({proof(plan)})"
 
 
 def proof(plan: Plan) -> str:
@@ -92,15 +92,6 @@ def _follows(number: str, other: str) -> bool:
     if not number or int(other) != int(number) + 1:
         return False
     return len(number) == len(other) or (number, other) == (str(int(number)), str(int(other)))
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun.
-
-    >>> counted(1, "pod"), counted(3, "pod")
-    ('1 pod', '3 pods')
-    """
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def sum_of(prices: Iterable[Decimal]) -> Decimal:

@@ -13,6 +13,7 @@ from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.pod_requirements import Demand as Asked
+from allotment.phrases import counted
 from allotment.tools.explain.fixes import applied
 from allotment.tools.explain.origin_mapping import template_of
 from allotment.tools.plan.limits import Limits
@@ -183,5 +184,5 @@ def of_limits(limits: Limits, catalog: Sequence[InstanceType]) -> Iterator[Conce
         yield Concession(what, path=path, limits=more, of_numbers=True)
     if limits.machines is not None:
         more = replace(limits, machines=None)
-        what = f"more than {limits.machines} machine{'' if limits.machines == 1 else 's'} allowed"
+        what = f"more than {counted(limits.machines, 'machine')} allowed"
         yield Concession(what, path="--machines", limits=more, of_numbers=True)

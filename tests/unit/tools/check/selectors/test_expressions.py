@@ -55,7 +55,13 @@ def test_names_are_seen_where_types_do_not_fit() -> None:
 def test_what_does_not_parse_names_nothing() -> None:
     read = _parse('device.driver = "x"')
     assert read.error is not None
-    assert (read.located, read.accesses, read.comparisons, read.conjuncts, read.compared_drivers) == (None, (), (), (), ())
+    assert (read.located, read.accesses, read.comparisons, read.conjuncts, read.compared_drivers) == (
+        None,
+        (),
+        (),
+        (),
+        (),
+    )
 
 
 def test_a_computed_key_ends_an_access_and_may_hold_another() -> None:

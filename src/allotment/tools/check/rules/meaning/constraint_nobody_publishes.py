@@ -12,7 +12,7 @@ from allotment.tools.check.claims.requested_devices import RequestedTypes, reque
 from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.sentences import either
+from allotment.phrases import either
 from allotment.tools.views import ClaimView, ConstraintView, RequestView
 from allotment.vocabulary import Attribute
 

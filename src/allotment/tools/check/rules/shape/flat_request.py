@@ -11,7 +11,7 @@ from allotment.model.loading.marks import Path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.tools.sentences import listed
+from allotment.phrases import listed
 from allotment.tools.views import at, mapping
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.loading import Document
+from allotment.phrases import counted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.gates import RequiredGate, disabled_gates, gate_exists, stage_text
@@ -36,7 +37,7 @@ def _report(bundle: Bundle, document: Document, required: RequiredGate, level: L
     subject = document.kind if is_kind else f"{path[-1]}{' of a PodGroup' if document.kind == 'PodGroup' else ''}"
     more = len(required.paths) - 1
     if more:
-        subject += f" (here and in {more} more place{'s' if more > 1 else ''})"
+        subject += f" (here and in {counted(more, 'more place')})"
     message = f"{subject} needs feature gate {gate}, {stage_text(gate, features)}"
     if not gate_exists(gate, features):
         result = "the API server does not know the kind" if is_kind else "the API server does not know the field"

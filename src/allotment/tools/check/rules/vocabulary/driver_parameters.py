@@ -11,7 +11,7 @@ from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import DriverParameters, driver_parameters
 from allotment.tools.check.names.known_names import TYPO_LIKENESS
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
-from allotment.tools.sentences import either, listed
+from allotment.phrases import either, listed
 from allotment.tools.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
 

@@ -15,7 +15,7 @@ from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import LiteralComparison, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
-from allotment.tools.sentences import listed
+from allotment.phrases import listed
 from allotment.tools.views import SelectorView
 
 _GIB = 1 << 30

@@ -15,7 +15,7 @@ from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import rename_access as renamed_access
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
-from allotment.tools.sentences import quoted
+from allotment.phrases import quoted
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 

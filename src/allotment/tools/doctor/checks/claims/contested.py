@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from allotment.engine.cluster.identity import DeviceID
 from allotment.model.contested_claims import is_set_aside
 from allotment.model.resource import ResourceClaim
+from allotment.phrases import some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
 from allotment.tools.doctor.wording import about, remedy, unique
-from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:

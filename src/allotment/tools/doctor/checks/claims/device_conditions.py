@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import AllocatedDeviceStatus, ResourceClaim
+from allotment.phrases import some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import about, of, remedy, unique
-from allotment.tools.sentences import some
 
 
 def find(case: Case) -> Iterable[Sign]:

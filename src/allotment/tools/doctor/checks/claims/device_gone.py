@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import ResourceClaim
+from allotment.phrases import some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import about, of, remedy
-from allotment.tools.sentences import some
 
 
 class _Lost(NamedTuple):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.quantity import Quantity
+from allotment.phrases import some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
 from allotment.tools.doctor.wording import of, remedy, unique
-from allotment.tools.sentences import some
 
 
 class _Excess(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of, results_of
-from allotment.tools.doctor.wording import about, counted, of, remedy
+from allotment.tools.doctor.wording import about, of, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import ResourceClaimConsumerReference
+from allotment.phrases import counted, some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, remedy
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import about, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:

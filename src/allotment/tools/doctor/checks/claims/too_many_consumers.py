@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
-from allotment.tools.doctor.wording import counted, of, remedy
+from allotment.tools.doctor.wording import of, remedy
 
 _MOST: Final = 256
 

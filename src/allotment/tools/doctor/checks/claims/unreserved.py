@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from allotment.model.contested_claims import is_set_aside
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, remedy, told
+from allotment.tools.doctor.wording import about, remedy, told
 
 _PATIENCE = timedelta(minutes=5)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import PoolID
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import counted, remedy
+from allotment.tools.doctor.wording import remedy
 
 
 def find(case: Case) -> Iterable[Sign]:

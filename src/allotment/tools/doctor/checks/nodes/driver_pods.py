@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from allotment.phrases import counted, some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import condition_of, is_down, is_finished, name_of
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.vendors import is_driver
-from allotment.tools.doctor.wording import about, counted, remedy, unique
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import about, remedy, unique
 
 _PATIENCE: Final = timedelta(minutes=2)
 

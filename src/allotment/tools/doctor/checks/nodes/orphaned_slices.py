@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import about, counted, remedy
+from allotment.tools.doctor.wording import about, remedy
 
 
 def find(case: Case) -> Iterable[Sign]:

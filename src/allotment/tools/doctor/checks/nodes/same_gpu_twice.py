@@ -7,10 +7,10 @@ from typing import Final
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.resource import Device
+from allotment.phrases import counted, some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import counted, remedy, unique
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import remedy, unique
 
 _PCI: Final = "PCI address"
 #: Attributes whose value tells one piece of hardware of a node from all others, whoever publishes it.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import about, counted, remedy, unique
+from allotment.tools.doctor.wording import about, remedy, unique
 
 #: `allot driver run --simulate` puts it on its slices.
 _LABEL: Final = "allotment.dev/simulated"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from allotment.phrases import some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.vendors import our_driver
 from allotment.tools.doctor.wording import about, remedy, unique
-from allotment.tools.sentences import some
 from allotment.vocabulary.driver_detection import vendors_driver
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
 from allotment.tools.doctor.vendors import VENDORS
-from allotment.tools.doctor.wording import counted, remedy
+from allotment.tools.doctor.wording import remedy
 from allotment.tools.doctor.workload_groups import crowd
 
 #: Drivers that give devices to containers. Others, of networks for example, give them to the pod as a whole.

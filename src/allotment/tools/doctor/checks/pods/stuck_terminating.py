@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
-from allotment.tools.doctor.wording import about, counted, of, remedy, unique
+from allotment.tools.doctor.wording import about, of, remedy, unique
 from allotment.tools.doctor.workload_groups import crowd
 
 _PATIENCE: Final = timedelta(minutes=5)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from allotment.phrases import counted, some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Severity
-from allotment.tools.doctor.wording import counted, remedy, unique
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import remedy, unique
 
 #: The role, and who has it.
 _COMMANDS: Final = (

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import BLOCKING, rule_applies
+from allotment.phrases import counted, some
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
-from allotment.tools.doctor.wording import counted, of, remedy, unique
-from allotment.tools.sentences import some
+from allotment.tools.doctor.wording import of, remedy, unique
 
 
 def find(case: Case) -> Iterable[Sign]:
