@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.inputs.durations import Deadline, seconds
 from allotment.cli.live.connection import namespace_of, on_cluster, refusal
-from allotment.cli.live.jsonpath import BadTemplate, Template, text_of
 from allotment.cli.live.resource_arguments import Asked, asked
 from allotment.cli.output.errors import Failure
 from allotment.cluster.errors import StatusError
@@ -18,6 +17,7 @@ from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.wait_conditions import condition, told
+from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, relaxed, text_of
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_of(text: str) -> Test:
     if word.lower() == "jsonpath" and rest:
         path, equals, wanted = _path_and_value(rest)
         try:
-            template = Template(path)
+            template = parse(relaxed(path))
         except BadTemplate as error:
             raise Failure(f"error: error parsing jsonpath {path}, {error}") from None
         return lambda tree: _has_value(tree, template, wanted if equals else None)
@@ -78,7 +78,10 @@ def _has_condition(tree: Tree | None, type_: str, wanted: str) -> bool:
 
 
 def _has_value(tree: Tree | None, template: Template, wanted: str | None) -> bool:
-    found = template.find(tree or {})
+    try:
+        found = [value for values in template.results(tree or {}) for value in values]
+    except EvaluationError:  # for example an index in a list that is still empty
+        return False
     return bool(found) if wanted is None else any(text_of(value) == wanted for value in found)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from allotment.apiserver.custom_resources.defaulting import default
-from allotment.apiserver.custom_resources.jsonpath import PathError, find, parse
 from allotment.apiserver.custom_resources.list_types import ABSENT, list_problems
 from allotment.apiserver.custom_resources.printer_columns import table_of
 from allotment.apiserver.custom_resources.scale import scale_problems, scaled
@@ -14,6 +13,7 @@ from allotment.apiserver.custom_resources.schema_validation import problems
 from allotment.apiserver.custom_resources.shapes import EMBEDDED, object_shape
 from allotment.apiserver.custom_resources.validation_rules import Judge
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
+from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, text_of
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, ErrorType, FieldError, invalid, required
 
@@ -166,13 +166,16 @@ def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
     for field in version.get("selectableFields") or ():
         path = field["jsonPath"]
         try:
-            steps = parse(path)
-        except PathError:
+            template = parse(f"{{{path}}}")
+        except BadTemplate:
             continue
 
-        def read(tree: Tree, steps: Any = steps) -> str:
-            value = next(iter(find(tree, steps)), None)
-            return "" if value is None else str(value).lower() if type(value) is bool else str(value)
+        def read(tree: Tree, template: Template = template) -> str:
+            try:
+                values = template.first(tree)
+            except EvaluationError:
+                return ""
+            return text_of(values[0]) if values and values[0] is not None else ""
 
         found[path.removeprefix(".")] = read
     return found

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from allotment.apiserver.custom_resources.jsonpath import PathError, Step, find, parse
 from allotment.apiserver.kinds.kind import Column, Reader, Table
 from allotment.apiserver.reads.columns import age
 from allotment.apiserver.reads.columns import columns as named
+from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, text_of
 from allotment.model.trees import Tree
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -18,9 +16,17 @@ _WHERE: Final = "Custom resource definition column (in JSONPath format): "
 
 
 def table_of(columns: list[Tree]) -> Table:
-    """The table for the ``additionalPrinterColumns`` of a version; without any, name and age are shown."""
-    shown = columns or [_AGE]
-    paths = [(_steps(column["jsonPath"]), column["type"]) for column in shown]
+    """The table for the ``additionalPrinterColumns`` of a version; without any, name and age are shown.
+
+    A path that cannot be parsed ends the columns, as in kube-apiserver.
+    """
+    shown, paths = list[Tree](), list[tuple[Template, str]]()
+    for column in columns or [_AGE]:
+        try:
+            paths.append((parse(f"{{{column['jsonPath']}}}"), column["type"]))
+        except BadTemplate:
+            break
+        shown.append(column)
     heads = [
         Column(
             column["name"],
@@ -33,34 +39,21 @@ def table_of(columns: list[Tree]) -> Table:
     ]
 
     def cells(tree: Tree, now: str, _: Reader) -> list[Any]:
-        return [tree["metadata"]["name"], *(_cell(tree, steps, sort, now) for steps, sort in paths)]
+        return [tree["metadata"]["name"], *(_cell(tree, path, form, now) for path, form in paths)]
 
     return Table((*named("Name"), *heads), cells)
 
 
-def _steps(path: str) -> tuple[Step, ...] | None:
+def _cell(tree: Tree, path: Template, form: str, now: str) -> Any:
     try:
-        return parse(path)
-    except PathError:
+        found = path.first(tree)
+    except EvaluationError:
         return None
-
-
-def _cell(tree: Tree, steps: tuple[Step, ...] | None, sort: str, now: str) -> Any:
-    if steps is None:
-        return None
-    for value in find(tree, steps):
-        return _CELLS[sort](value, now)
-    return None
+    return _CELLS[form](found[0], now) if found else None
 
 
 def _text(value: Any, _: str) -> Any:
-    if type(value) is str:
-        return value
-    if value is None:
-        return "<nil>"
-    if type(value) is bool:
-        return "true" if value else "false"
-    return msgspec.json.encode(value).decode()
+    return "<no value>" if value is None else text_of(value)
 
 
 def _whole(value: Any, _: str) -> Any:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from allotment.cli.live.jsonpath import BadTemplate, Template
 from allotment.cli.output.errors import Failure
 from allotment.cluster.inspection.discovery import Served
+from allotment.model.jsonpath import BadTemplate, EvaluationError, parse, relaxed
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 
@@ -27,11 +27,23 @@ def printer(form: str) -> Printer | None:
         return lambda tree: as_json(tree) + "\n"
     name, equals, text = form.partition("=")
     if name == "jsonpath" and equals:
-        try:
-            return Template(text).render
-        except BadTemplate as error:
-            raise Failure(f"error: error parsing jsonpath {text}, {error}") from None
+        return _rendered(text)
     raise Failure(f'error: unable to match a printer suitable for the output format "{form}"', f"there are: {FORMS}")
+
+
+def _rendered(text: str) -> Printer:
+    try:
+        template = parse(relaxed(text))
+    except BadTemplate as error:
+        raise Failure(f"error: error parsing jsonpath {text}, {error}") from None
+
+    def render(tree: Tree) -> str:
+        try:
+            return template.render(tree)
+        except EvaluationError as error:
+            raise Failure(f'error: error executing jsonpath "{text}": {error}') from None
+
+    return render
 
 
 def as_json(tree: Tree) -> str:

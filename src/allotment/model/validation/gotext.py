@@ -57,6 +57,8 @@ def json_text(value: object) -> str:
 
     >>> print(json_text(resource.DeviceToleration(key="a", operator="Exists")))
     {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}
+    >>> print(json_text([2e6, 1e-7, -0.0, 1e21]))
+    [2000000,1e-7,-0,1e+21]
     """
     if isinstance(value, str):
         return _json_string(value)
@@ -69,7 +71,13 @@ def json_text(value: object) -> str:
     if isinstance(value, Mapping):
         keys = value if isinstance(value, Fields) else sorted(value)
         return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in keys) + "}"
-    return json.dumps(value)
+    return _json_float(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _json_float(number: float) -> str:
+    if 1e-6 <= abs(number) < 1e21 or not number:
+        return format(Decimal(repr(number)), "f").removesuffix(".0")
+    return json.dumps(number).replace("e-0", "e-")
 
 
 def _json_string(text: str) -> str:

@@ -1,0 +1,428 @@
+"""JSONPath, for kubectl's options (``-o jsonpath=``, ``--for=jsonpath=``), printer columns and selectable fields.
+
+A template is text with actions in braces. An action is a chain of steps, each applied to all results of the one before:
+``.field``, ``['key']``, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``[0,2]``, ``..`` for any depth, filters such as
+``[?(@.type=="Ready")]``, and quoted text. ``{range …}`` repeats what follows for each result, up to ``{end}``. ``$``
+and ``@`` are both the current object. A missing field has no results; an index or a filter that does not fit its value
+is an error. kubectl and kube-apiserver share one implementation, ``k8s.io/client-go/util/jsonpath``, which decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from allotment.model.validation.gotext import float_text, json_text
+
+#: From all values that the step before led to, to those that this one leads to. Raises EvaluationError.
+Step = Callable[[list[Any]], list[Any]]
+
+_TERMINATORS: Final = r" \t\r\n.,\[\]$@{}"
+_FIELD: Final = re.compile(rf"(?:\\[\s\S]?|[^\\{_TERMINATORS}])*")
+_IDENTIFIER: Final = re.compile(rf"[^\W\d][^{_TERMINATORS}]*")
+_NUMBER: Final = re.compile(r"[+-]?[0-9.]*")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_BRACKETS: Final = re.compile(r"\[([^\]\n]*)\]")
+_KEY: Final = re.compile(r"'([^']*)'")
+_SLICE: Final = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
+_COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)$")
+_ESCAPE: Final = re.compile(
+    r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))", re.DOTALL
+)
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_INT64: Final = range(-(2**63), 2**63)
+_TYPES: Final = {
+    dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64", float: "float64", type(None): "nil",
+}  # fmt: skip
+#: One action and nothing else, with or without braces.
+_ALONE: Final = re.compile(r"\{([^{}]+)\}|([^{}]+)")
+_WORDS: Final = ("range", "end", "true", "false")
+_DEEPEST: Final = 50
+
+
+class BadTemplate(ValueError):
+    """Raised for a text that is no template."""
+
+
+class EvaluationError(ValueError):
+    """Raised when a template does not fit an object."""
+
+
+class _Range(NamedTuple):
+    """``{range …}``: what it is over, and what is repeated."""
+
+    over: tuple[Step, ...]
+    body: tuple[_Node, ...]
+
+
+#: Text, an action, or a range.
+_Node = str | tuple[Step, ...] | _Range
+
+
+class Template:
+    """A template, parsed."""
+
+    def __init__(self, nodes: tuple[_Node, ...]) -> None:
+        self._nodes = nodes
+
+    def results(self, value: Any) -> list[list[Any]]:
+        """What each part of the template leads to, in order. Raises EvaluationError."""
+        return list(_results(self._nodes, value))
+
+    def first(self, value: Any) -> list[Any]:
+        """What the first part of the template leads to. Raises EvaluationError."""
+        return next(_results(self._nodes, value), [])
+
+    def render(self, value: Any) -> str:
+        """The text for an object. Raises EvaluationError."""
+        return "".join(" ".join(map(text_of, found)) for found in _results(self._nodes, value))
+
+
+@lru_cache(1024)
+def parse(text: str) -> Template:
+    r"""The template in a text. Raises BadTemplate.
+
+    >>> parse("{.a[?(@.b=='c')].d}, {.e}").render({"a": [{"b": "c", "d": 1}], "e": {"f": None}})
+    '1, {"f":null}'
+    >>> parse(r"{.a.b\.c}").render({"a": {"b.c": True}})
+    'true'
+    """
+    nodes, _ = _Reader(text).nodes()
+    return Template(tuple(nodes))
+
+
+def relaxed(text: str) -> str:
+    """A template in which a single action may lack its braces and its first dot.
+
+    >>> relaxed("metadata.name"), relaxed("{metadata.name}"), relaxed(".a"), relaxed("{.a} {.b}")
+    ('{.metadata.name}', '{.metadata.name}', '{.a}', '{.a} {.b}')
+    """
+    alone = _ALONE.fullmatch(text)
+    if alone is None or not (body := (alone[1] or alone[2]).strip()):
+        return text
+    word = _IDENTIFIER.match(body)
+    return f"{{.{body}}}" if word and word[0] not in _WORDS else f"{{{body}}}"
+
+
+def text_of(value: Any) -> str:
+    """A value as kubectl prints it.
+
+    >>> text_of("a"), text_of(True), text_of(None), text_of(2.5e6), text_of({"b": [1, None], "a": "<"})
+    ('a', 'true', 'null', '2.5e+06', '{"a":"\\\\u003c","b":[1,null]}')
+    """
+    if isinstance(value, str):
+        return value
+    return float_text(value) if isinstance(value, float) else json_text(value)
+
+
+def _results(nodes: Sequence[_Node], value: Any) -> Iterator[list[Any]]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield [node]
+        elif isinstance(node, _Range):
+            for item in _followed(node.over, [value]):
+                yield from _results(node.body, item)
+        else:
+            yield _followed(node, [value])
+
+
+def _followed(steps: Sequence[Step], values: list[Any]) -> list[Any]:
+    for step in steps:
+        values = step(values)
+    return values
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """One pass over a template."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def nodes(self, depth: int = 0) -> tuple[list[_Node], bool]:
+        """The nodes up to the end of the text or, in a range, up to its ``{end}``; and whether that was found."""
+        if depth > _DEEPEST:
+            raise BadTemplate("ranges are nested too deeply")
+        nodes: list[_Node] = []
+        while self._at < len(self._text):
+            brace = self._text.find("{", self._at)
+            if brace != self._at:
+                end = brace if brace >= 0 else len(self._text)
+                nodes.append(self._text[self._at : end])
+                self._at = end
+                continue
+            word, steps = self._action()
+            if word == "end":
+                if not depth:
+                    raise BadTemplate("not in range, nothing to end")
+                return nodes, True
+            if word == "range":
+                body, ended = self.nodes(depth + 1)
+                nodes.append(_Range(steps, tuple(body)))
+                if not ended:  # the rest is for each value, and then once more for the object itself
+                    nodes += body
+            else:
+                nodes.append(steps)
+        return nodes, False
+
+    def _action(self) -> tuple[str, tuple[Step, ...]]:
+        """What is in the braces that begin here: ``range``, ``end`` or nothing, and the steps."""
+        self._at += 1
+        word, steps = "", list[Step]()
+        while (mark := self._peek()) != "}":
+            if mark in ("", "\r", "\n"):
+                raise BadTemplate("unclosed action: } is missing")
+            if mark in " @$":
+                self._at += 1
+            elif self._text.startswith("[?(", self._at):
+                steps.append(self._filter())
+            elif mark == "[":
+                steps += self._brackets()
+            elif self._text.startswith("..", self._at):
+                steps += self._descent(steps)
+            elif mark == ".":
+                self._at += 1
+                steps.append(self._field())
+            elif mark in "\"'":
+                steps.append(_constant(self._string(mark)))
+            elif mark in "+-" or mark.isdigit():
+                steps.append(self._number())
+            elif (name := self._match(_IDENTIFIER)) in ("true", "false"):
+                steps.append(_for_each(name == "true"))
+            elif name in ("range", "end") and not (word or steps):
+                word = name
+            elif name:
+                raise BadTemplate(f"unrecognized identifier {name}: a field begins with a dot, as .{name}")
+            else:
+                raise BadTemplate(f"unrecognized character in action: {mark!r}")
+        self._at += 1
+        return word, tuple(steps)
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            return ""
+        self._at = found.end()
+        return found[0]
+
+    def _field(self) -> Step:
+        name = self._match(_FIELD)
+        return _every if name == "*" else _key(name.replace("\\", ""))
+
+    def _descent(self, before: Sequence[Step]) -> list[Step]:
+        if before and before[-1] is _descendants:
+            raise BadTemplate("a second .. directly after the first")
+        self._at += 2
+        mark = self._peek()
+        return [_descendants, self._field()] if mark == "_" or mark.isalnum() else [_descendants]
+
+    def _number(self) -> Step:
+        text = self._match(_NUMBER)
+        if _INTEGER.fullmatch(text) and int(text) in _INT64:
+            return _for_each(int(text))
+        try:
+            return _for_each(float(text))
+        except ValueError:
+            raise BadTemplate(f"not a number: {text or self._peek()}") from None
+
+    def _string(self, quote: str) -> str:
+        end = self._at + 1
+        while (end := self._text.find(quote, end)) >= 0 and self._text[end - 1] == "\\":
+            end += 1
+        if end < 0 or "\n" in (body := self._text[self._at + 1 : end]):
+            raise BadTemplate(f"unterminated quoted string: {quote} is missing")
+        self._at = end + 1
+        return _ESCAPE.sub(lambda match: _unescaped(match, quote), body)
+
+    def _brackets(self) -> Sequence[Step]:
+        found = _BRACKETS.match(self._text, self._at)
+        if found is None:
+            raise BadTemplate("unterminated array: ] is missing")
+        self._at = found.end()
+        parts = found[1].split(",")
+        if len(parts) > 1:
+            return (_union([_steps_in(f"[{part.strip(' ')}]") for part in parts]),)
+        if key := _KEY.fullmatch(found[1]):
+            return _steps_in(f".{key[1]}")
+        bounds = _SLICE.fullmatch(":" if found[1] == "*" else found[1])
+        if bounds is None:
+            raise BadTemplate(f"invalid array index {found[1]}")
+        start, end, step = bounds.groups()
+        if end is None:  # an index is a slice of one
+            first = _whole(start) or 0
+            return (_slice(first, first + 1, _whole(step), index=True),)
+        return (_slice(_whole(start), _whole(end), _whole(step)),)
+
+    def _filter(self) -> Step:
+        begin = self._at = self._at + 3
+        quote, quoted = "", False  # one quoted string at most may have a parenthesis
+        while (mark := self._peek()) != ")" or (quote and not quoted):
+            if mark in ("", "\n"):
+                raise BadTemplate("unterminated filter: ) is missing")
+            if mark in "\"'":
+                if not quote:
+                    quote = mark
+                elif mark == quote and self._text[self._at - 1] != "\\":
+                    quoted = True
+            self._at += 1
+        text = self._text[begin : self._at]
+        if not self._text.startswith(")]", self._at):
+            raise BadTemplate("unterminated filter: ] is missing")
+        self._at += 2
+        comparison = _COMPARISON.fullmatch(text)
+        if comparison is None:
+            return _where_exists(_steps_in(text))
+        left, operator, right = comparison.groups()
+        return _where(_steps_in(left), operator, _steps_in(right))
+
+
+def _steps_in(text: str) -> tuple[Step, ...]:
+    """The steps of a text that is an action without its braces."""
+    word, steps = _Reader(f"{{{text}}}")._action()
+    if word:
+        raise BadTemplate(f"{word} is not the first word of an action")
+    return steps
+
+
+def _whole(text: str | None) -> int | None:
+    digits = (text or "").removeprefix(":")
+    if digits == "-":
+        raise BadTemplate("array index - is not a number")
+    return int(digits) if digits else None
+
+
+def _unescaped(match: re.Match[str], quote: str) -> str:
+    plain, *codes, octal, _ = match.groups()
+    if plain and (plain not in "'\"" or plain == quote):
+        return _ESCAPED.get(plain, plain)
+    if octal:
+        return chr(int(octal, 8))
+    code = next((code for code in codes if code), None)
+    if code is None or int(code, 16) > 0x10FFFF:
+        raise BadTemplate(f"unknown escape in a quoted string: {match[0]}")
+    return chr(int(code, 16))
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _constant(text: str) -> Step:
+    return lambda values: [text]
+
+
+def _for_each(constant: Any) -> Step:
+    return lambda values: [constant] * len(values)
+
+
+def _key(name: str) -> Step:
+    return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, str):  # Go's strings are bytes
+        return list(value.encode(errors="replace"))
+    return value if isinstance(value, list) else []
+
+
+def _every(values: list[Any]) -> list[Any]:
+    return [child for value in values for child in _children(value)]
+
+
+def _descendants(values: list[Any]) -> list[Any]:
+    """The values themselves and all below them that have children."""
+    found: list[Any] = []
+    for value in values:
+        if children := _children(value):
+            found.append(value)
+            found += _descendants(children)
+    return found
+
+
+def _union(choices: Sequence[Sequence[Step]]) -> Step:
+    return lambda values: [found for steps in choices for found in _followed(steps, values)]
+
+
+def _slice(start: int | None, end: int | None, step: int | None, *, index: bool = False) -> Step:
+    def sliced(values: list[Any]) -> list[Any]:
+        found: list[Any] = []
+        for value in values:
+            if value is None:
+                continue
+            if not isinstance(value, list):
+                raise EvaluationError(f"{_TYPES[type(value)]} is not array or slice")
+            length = len(value)
+            first, last = start or 0, length if end is None else end
+            first += length if first < 0 else 0
+            last += length if last < 0 or (last == 0 and index) else 0
+            if first == last:
+                return found
+            if not 0 <= first < length:
+                raise EvaluationError(f"array index out of bounds: index {first}, length {length}")
+            if not 0 <= last <= length:
+                raise EvaluationError(f"array index out of bounds: index {last - 1}, length {length}")
+            if first > last:
+                raise EvaluationError(f"starting index {first} is greater than ending index {last}")
+            if step is not None and step <= 0:
+                raise EvaluationError("step must be > 0")
+            found += value[first : last : step or 1]
+        return found
+
+    return sliced
+
+
+def _where_exists(path: Sequence[Step]) -> Step:
+    def exists(item: Any) -> bool:
+        try:
+            return bool(_followed(path, [item]))
+        except EvaluationError:
+            return True  # as upstream, which looks at the result in spite of the error
+
+    return lambda values: [item for value in values for item in _filtered(value) if exists(item)]
+
+
+def _where(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
+    def holds(item: Any) -> bool:
+        sides = []
+        for path in (left, right):
+            found = _followed(path, [item])
+            if not found:
+                return False
+            if len(found) > 1:
+                raise EvaluationError("can only compare one element at a time")
+            sides.append(found[0])
+        return _compare(operator, *sides)
+
+    return lambda values: [item for value in values for item in _filtered(value) if holds(item)]
+
+
+def _filtered(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise EvaluationError(f"{text_of(value)} is not array or slice and cannot be filtered")
+    return value
+
+
+def _compare(operator: str, left: Any, right: Any) -> bool:
+    if operator not in ("==", "!=", "<", "<=", ">", ">="):
+        raise EvaluationError(f"unrecognized filter operator {operator}")
+    for value in (left, right):
+        if isinstance(value, dict | list) or value is None:
+            raise EvaluationError("invalid type for comparison")
+    if type(left) is not type(right):
+        raise EvaluationError("incompatible types for comparison")
+    if operator in ("==", "!="):
+        return bool(left == right) is (operator == "==")
+    if isinstance(left, bool):
+        raise EvaluationError("invalid type for comparison")
+    if operator in ("<", "<="):
+        return bool(left < right or (operator == "<=" and left == right))
+    return bool(left > right or (operator == ">=" and left == right))
