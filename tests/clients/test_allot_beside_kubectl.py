@@ -67,6 +67,8 @@ def same(one: str, other: str) -> bool:
         "get pod train -o jsonpath={.spec.containers[*].image}", "get pod train -o json", "get cm settings -o json",
         "get resourceclaimtemplate one-gpu -o yaml", "get cm settings -o yaml", "get deploy web -o yaml",
         "get pods -o 'jsonpath={range .items[*]}{.metadata.name}{end}'", "logs deploy/web",
+        "get pods -o 'jsonpath={range .items[*]}{$.metadata.name}{@.spec.containers[0].name .status.phase}'",
+        "get deploy web -o 'jsonpath={.spec .replicas}{.metadata.annotations}{.spec.template.spec.securityContext}'",
         "wait pod train --for=condition=Ready", "wait deploy/web --for=jsonpath={.spec.replicas}=2",
     ],
 )  # fmt: skip

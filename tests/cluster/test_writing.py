@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from allotment.cluster.client import PatchKind
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, DEVICE_CLASSES, DISRUPTION_BUDGETS, NODES, PODS
 from tests.cluster.backends import Backend, Here, gone
@@ -99,7 +100,8 @@ def test_an_object_in_another_namespace_is_refused(backend: Backend) -> None:
         refusal = "the namespace of the provided object does not match the namespace sent on the request"
         with refused(400, "BadRequest", refusal):
             await here.client.create(CONFIG_MAPS, other, here.namespace)
-        for form, patch in (("merge", other), ("strategic", other), ("json", [operation])):
+        patches: tuple[tuple[PatchKind, Any], ...] = (("merge", other), ("strategic", other), ("json", [operation]))
+        for form, patch in patches:
             with refused(400, "BadRequest", refusal):
                 await here.client.patch(CONFIG_MAPS, "a", patch, here.namespace, kind=form)
         for name in ("a", "new"):

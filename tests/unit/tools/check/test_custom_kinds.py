@@ -22,18 +22,18 @@ spec:
 """
 
 
-def test_a_request_that_its_claim_does_not_have() -> None:
+def test_unknown_request() -> None:
     ray = RAY.replace("RESOURCES", "{claims: [{name: gpu, request: gpus}]}")
     (one,) = matches_of(no_such_request.RULE, template(gpu_request("gpu")), ray)
     assert one.path[:3] == ("spec", "workerGroupSpecs", 0)
 
 
-def test_a_claim_that_no_container_uses() -> None:
+def test_unused_claim() -> None:
     assert len(matches_of(claim_unused.RULE, template(gpu_request("gpu")), RAY.replace("RESOURCES", "{}"))) == 1
     used = RAY.replace("RESOURCES", "{claims: [{name: gpu}]}")
     assert matches_of(claim_unused.RULE, template(gpu_request("gpu")), used) == []
 
 
-def test_the_device_plugin_beside_a_claim() -> None:
+def test_claim_and_device_plugin() -> None:
     ray = RAY.replace("RESOURCES", "{limits: {nvidia.com/gpu: 1}, claims: [{name: gpu}]}")
     assert len(matches_of(device_plugin_too.RULE, template(gpu_request("gpu")), ray)) == 1

@@ -48,7 +48,7 @@ def codes(fixed: FixResult) -> tuple[list[str], list[str]]:
     return [finding.code for finding in fixed.applied], [finding.code for finding in fixed.remaining]
 
 
-def test_guesses_are_made_only_when_asked_for() -> None:
+def test_unsafe_fixes_only_if_requested() -> None:
     finders = (replacing("a", 1, 2, safe=False), replacing("b", 1, 2))
     fixed = run_fixer("a: 1 # a\nb: 1\n", *finders)
     assert fixed.texts == {"file.yaml": "a: 1 # a\nb: 2\n"}
@@ -56,18 +56,18 @@ def test_guesses_are_made_only_when_asked_for() -> None:
     assert run_fixer("a: 1 # a\nb: 1\n", *finders, unsafe=True).texts == {"file.yaml": "a: 2 # a\nb: 2\n"}
 
 
-def test_what_is_sure_goes_before_what_is_guessed() -> None:
+def test_safe_fixes_are_applied_first() -> None:
     fixed = run_fixer("a: 1\n", replacing("a", 1, "guessed", safe=False), replacing("a", 1, "sure"), unsafe=True)
     assert fixed.texts == {"file.yaml": "a: sure\n"}
 
 
-def test_mistakes_behind_mistakes_are_mended_in_later_passes() -> None:
+def test_hidden_mistakes_are_fixed_in_later_passes() -> None:
     fixed = run_fixer("a: 1\n", replacing("a", 3, 4), replacing("a", 2, 3), replacing("a", 1, 2))
     assert fixed.texts == {"file.yaml": "a: 4\n"}
     assert codes(fixed) == (["S103", "S102", "S101"], [])
 
 
-def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
+def test_conflicting_fixes_are_applied_in_separate_passes() -> None:
     def renamed(document: Document) -> Iterator[RuleMatch]:
         if "a" in document.tree:
             yield RuleMatch(document, ("a",), "a", fix=Fix("", ((document, RenameKey(("a",), "b")),), safe=True))
@@ -82,7 +82,7 @@ def test_fixes_that_touch_each_other_wait_for_each_other() -> None:
     assert run_fixer("a: {x: 1}\n", inner, renamed).texts == {"file.yaml": "b: {x: 2}\n"}
 
 
-def test_parts_of_one_string_are_mended_in_one_pass() -> None:
+def test_parts_of_one_string_are_fixed_in_one_pass() -> None:
     def doubled(document: Document) -> Iterator[RuleMatch]:
         text = document.tree["a"]
         for number, letter in enumerate(text):
@@ -104,12 +104,12 @@ def test_parts_of_one_string_are_mended_in_one_pass() -> None:
     assert judged == 2
 
 
-def test_what_two_rules_mend_alike_is_mended_for_both() -> None:
+def test_identical_fixes_of_two_rules_are_applied_once() -> None:
     fixed = run_fixer("a: 1\n", replacing("a", 1, 2), replacing("a", 1, 2))
     assert codes(fixed) == (["S101", "S102"], [])
 
 
-def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() -> None:
+def test_impossible_fix_is_reported_and_does_not_block_others() -> None:
     def impossible(document: Document) -> Iterator[RuleMatch]:
         edits: tuple[tuple[Document, Edit], ...] = ((document, SetValue(("a",), 9)), (document, Remove(("nothing",))))
         yield RuleMatch(document, ("a",), "a", fix=Fix("", edits, safe=True))
@@ -120,7 +120,7 @@ def test_a_fix_that_cannot_be_made_is_told_and_keeps_no_other_from_being_made() 
     assert [(finding.code, reason) for finding, reason in fixed.unfixable] == [("S101", "there is no nothing")]
 
 
-def test_a_fix_that_mends_nothing_is_made_once() -> None:
+def test_ineffective_fix_is_applied_once() -> None:
     def restless(document: Document) -> Iterator[RuleMatch]:
         edit = SetValue(("m",), document.tree["m"] + 1)
         yield RuleMatch(document, ("m",), "m", fix=Fix("", ((document, edit),), safe=True))
@@ -130,7 +130,7 @@ def test_a_fix_that_mends_nothing_is_made_once() -> None:
     assert [reason for _, reason in fixed.unfixable] == ["its fix does not mend it"]
 
 
-def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> None:
+def test_findings_reported_one_at_a_time_are_all_fixed() -> None:
     def first(document: Document) -> Iterator[RuleMatch]:
         at = document.tree["a"].find("x")
         if at >= 0:
@@ -142,12 +142,12 @@ def test_what_is_told_of_one_after_the_other_is_mended_one_after_the_other() -> 
     assert fixed.unfixable == ()
 
 
-def test_objects_of_one_name_are_told_apart() -> None:
+def test_objects_with_the_same_name_are_distinguished() -> None:
     finders = (replacing("a", 1, 2), replacing("a", 2, 3))
     assert run_fixer("a: 1\n---\na: 2\n", *finders).texts == {"file.yaml": "a: 3\n---\na: 3\n"}
 
 
-def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_fix_does_not_rewrite_other_files_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def impossible(document: Document) -> Iterator[RuleMatch]:
         if "b" in document.tree:
             edits: tuple[tuple[Document, Edit], ...] = ((document, Remove(("nothing",))),)
@@ -166,13 +166,13 @@ def test_what_cannot_be_mended_in_one_file_makes_no_work_in_others(monkeypatch: 
     assert max(rewritten.count(file) for file in files if file != "bad.yaml") == 1
 
 
-def test_fixes_that_undo_each_other_come_to_an_end() -> None:
+def test_fixes_that_undo_each_other_terminate() -> None:
     fixed = run_fixer("a: 1\n", replacing("a", 1, 2), replacing("a", 2, 3), replacing("a", 3, 2))
     assert fixed.texts == {"file.yaml": "a: 2\n"}
     assert run_fixer(fixed.texts, replacing("a", 2, 3), replacing("a", 3, 2)).texts == {}
 
 
-def test_edits_in_several_files_are_made_together_or_not_at_all() -> None:
+def test_edits_of_several_files_are_atomic() -> None:
     def both(bundle: Bundle) -> Iterable[RuleMatch]:
         one, other = bundle.documents
         if one.tree["a"] != other.tree.get("b"):
@@ -192,7 +192,7 @@ def test_edits_in_several_files_are_made_together_or_not_at_all() -> None:
     assert [reason for _, reason in fixed.unfixable] == ["d is there already, beside c"]
 
 
-def test_documents_that_were_left_out_stay_left_out() -> None:
+def test_excluded_documents_stay_excluded() -> None:
     whole = bundle_of("a: 1\n---\na: 1\n---\na: 1\n")
     bundle = Bundle([whole.documents[0], whole.documents[2]], whole.settings)
     seen: list[int] = []
@@ -205,7 +205,7 @@ def test_documents_that_were_left_out_stay_left_out() -> None:
     assert seen == [2, 2]
 
 
-def test_fields_that_go_deeper_do_not_touch_those_beside_them() -> None:
+def test_nested_fields_do_not_conflict_with_siblings() -> None:
     def flat(document: Document) -> Iterator[RuleMatch]:
         if "a" in document.tree:
             yield RuleMatch(document, ("a",), "a", fix=Fix("", ((document, Nest((), ("a",), "under")),), safe=True))
@@ -216,7 +216,7 @@ def test_fields_that_go_deeper_do_not_touch_those_beside_them() -> None:
 
 
 @pytest.mark.parametrize("one", RULES, ids=lambda one: f"{one.code}-{one.name}")
-def test_what_is_mended_stays_as_it_is(one: Rule) -> None:
+def test_fixes_are_idempotent(one: Rule) -> None:
     bundle = example_bundle(one, one.bad)
     texts = fix(bundle, unsafe=True).texts
     for text in texts.values():

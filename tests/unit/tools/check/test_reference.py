@@ -11,19 +11,19 @@ from allotment.tools.check.reference import FOLDER, page_link, pages
 ROOT = Path(__file__).parents[4]
 
 
-def test_the_pages_are_generated_from_the_rules() -> None:
+def test_pages_are_up_to_date() -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / FOLDER).iterdir()}
     assert written == pages(), "out of date; `python -m tests.docs.screens reasons.md` writes them anew"
 
 
-def test_every_rule_has_a_section_where_its_address_leads() -> None:
+def test_every_link_has_a_section() -> None:
     for rule in all_rules():
         file, _, anchor = page_link(rule.code).removeprefix(f"{FOLDER}/").partition("#")
         titles = re.findall(r"^## (.*)$", pages()[file], re.MULTILINE)
         assert anchor in [re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in titles]
 
 
-def test_codes_and_names_are_told_apart_and_belong_to_their_families() -> None:
+def test_codes_and_names_are_unique_and_match_their_families() -> None:
     rules = all_rules()
     assert (
         len({rule.code for rule in rules}) == len({rule.name for rule in rules}) == len(rules) == len(rules_by_code())
@@ -35,5 +35,5 @@ def test_codes_and_names_are_told_apart_and_belong_to_their_families() -> None:
         assert not rules_by_code().keys() & {rule.name.upper()}
 
 
-def test_what_there_is_no_rule_for_has_no_address() -> None:
+def test_unknown_code_has_no_link() -> None:
     assert page_link("S999") == ""

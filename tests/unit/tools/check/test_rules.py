@@ -30,7 +30,7 @@ def test_codes_and_names_are_unique_and_in_order() -> None:
 
 
 @rules
-def test_a_rule_says_what_why_and_how(rule: Rule) -> None:
+def test_rule_is_documented(rule: Rule) -> None:
     assert re.fullmatch(r"[SCVMP][1-5][0-9]{2}", rule.code)
     assert _FAMILIES[rule.code[0]] == rule.family
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+|refused|fragment|pending", rule.name)
@@ -44,7 +44,7 @@ def test_a_rule_says_what_why_and_how(rule: Rule) -> None:
 
 
 @rules
-def test_the_bad_example_is_found(rule: Rule) -> None:
+def test_bad_example_is_reported(rule: Rule) -> None:
     found = [finding for finding in check(example_bundle(rule, rule.bad)) if finding.code == rule.code]
     assert found
     assert {finding.level for finding in found} & {rule.level}
@@ -56,13 +56,13 @@ def test_the_bad_example_is_found(rule: Rule) -> None:
 
 
 @rules
-def test_the_good_example_is_fine(rule: Rule) -> None:
+def test_good_example_is_not_reported(rule: Rule) -> None:
     findings = check(example_bundle(rule, rule.good))
     assert [f"{f.code} {f.where} {f.message}" for f in findings if f.code == rule.code or f.level == "error"] == []
 
 
 @fixable
-def test_the_fix_makes_the_good_example_of_the_bad_one(rule: Rule) -> None:
+def test_fix_turns_the_bad_example_into_the_good_one(rule: Rule) -> None:
     fixed = fix(example_bundle(rule, rule.bad), unsafe=rule.fixable != "safe", rules=(rule,))
     assert fixed.texts == {"file.yaml": rule.good}
 
@@ -83,7 +83,7 @@ _BEGINS = re.compile(
 
 
 @rules
-def test_all_rules_speak_alike(rule: Rule) -> None:
+def test_message_style(rule: Rule) -> None:
     """Small letters at the beginning, no full stop at the end; two sentences are joined by a semicolon."""
     for finding in check(example_bundle(rule, rule.bad)):
         for text in filter(None, (finding.message, finding.help, finding.fix.text if finding.fix else "")):

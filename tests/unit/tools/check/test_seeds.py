@@ -144,14 +144,14 @@ def _code_and_line(finding: Finding, alone: bool) -> str:
 
 
 @seeds
-def test_what_is_found(seed: Seed, shared: Shared) -> None:
+def test_findings(seed: Seed, shared: Shared) -> None:
     findings = check(bundle_of(_texts(seed, shared)))
     told = [_code_and_line(finding, alone=len(seed.files) == 1) for finding in findings]
     assert sorted(told) == sorted(seed.expected), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
 
 
 @seeds
-def test_mended_it_is_fine_and_fits(seed: Seed, shared: Shared) -> None:
+def test_fixed_manifests_fit(seed: Seed, shared: Shared) -> None:
     texts = _texts(seed, shared)
     fixed = fix(bundle_of(texts), unsafe=True)
     mended = {**texts, **fixed.texts}
@@ -163,7 +163,7 @@ def test_mended_it_is_fine_and_fits(seed: Seed, shared: Shared) -> None:
 
 
 @seeds
-def test_mending_keeps_every_comment(seed: Seed, shared: Shared) -> None:
+def test_fixes_keep_comments(seed: Seed, shared: Shared) -> None:
     texts = _texts(seed, shared)
     for name, text in fix(bundle_of(texts), unsafe=True).texts.items():
         assert not load_text(text, name).problems
@@ -173,6 +173,6 @@ def test_mending_keeps_every_comment(seed: Seed, shared: Shared) -> None:
                 assert f"# {comment}" in text
 
 
-def test_every_seed_is_looked_at(shared: Shared) -> None:
+def test_every_seed_is_listed(shared: Shared) -> None:
     known = {name for seed in SEEDS.values() for name in seed.files}
     assert {path.stem for path in shared("manifests/README.md").parent.glob("seed*.yaml")} == known

@@ -22,7 +22,7 @@ def found(code: str, line: int) -> Finding:
 
 
 @given(st.lists(LINES, max_size=12), FINDINGS)
-def test_each_finding_is_told_or_silenced_and_comments_add_notes_only(
+def test_each_finding_is_reported_or_suppressed_and_comments_only_add_notes(
     lines: list[str], pairs: list[tuple[str, int]]
 ) -> None:
     findings = {found(*pair) for pair in pairs}
@@ -44,14 +44,14 @@ def test_without_comments_nothing_changes(pairs: list[tuple[str, int]]) -> None:
     assert apply_suppressions(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code, file: True) == (findings, ())
 
 
-def test_every_word_that_is_offered_means_a_rule() -> None:
+def test_every_suggested_pattern_matches_a_rule() -> None:
     assert all(is_known_pattern(word) for word in known_patterns())
     assert not is_known_pattern("")
     assert not is_known_pattern("S1x")
 
 
 @given(st.lists(st.sampled_from(["S", "S1", "S100", "all", "shape", "unreadable", "V3"])), st.booleans())
-def test_who_says_more_wins_and_nothing_said_means_everything(words: list[str], against: bool) -> None:
+def test_ignore_wins_and_no_pattern_selects_all(words: list[str], against: bool) -> None:
     choice = RuleSelection(ignore=tuple(words)) if against else RuleSelection(select=tuple(words))
     meant = any(pattern_matches(word, "S100") for word in words)
     assert choice.includes("S100") == (not meant if against else meant or not words)

@@ -26,7 +26,7 @@ INVALID: Final[dict[str, set[str]]] = {
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_no_valid_manifest_has_an_error(folder: str, shared: Callable[[str], Path]) -> None:
+def test_valid_manifests_have_no_errors(folder: str, shared: Callable[[str], Path]) -> None:
     root = shared("manifests")
     found: dict[str, set[str]] = {}
     for path in sorted((root / folder).rglob("*.yaml")):
@@ -37,7 +37,7 @@ def test_no_valid_manifest_has_an_error(folder: str, shared: Callable[[str], Pat
     assert found == {name: codes for name, codes in INVALID.items() if name.startswith(f"{folder}/")}
 
 
-def test_a_folder_as_a_whole_has_no_more_errors_than_its_files(shared: Callable[[str], Path]) -> None:
+def test_folder_has_no_errors_as_a_whole(shared: Callable[[str], Path]) -> None:
     root = shared("manifests/example")
     files = {str(path.relative_to(root)): path.read_text("utf-8") for path in sorted(root.rglob("*.yaml"))}
     assert [f"{f.code} {f.where}: {f.message}" for f in check(bundle_of(files)) if f.level == "error"] == []

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.engine.diagnosis.published_names import likeness, near
+from allotment.phrases import either, listed, quoted
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import cluster_samples
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN, is_in_other_map, vocabularies, vocabulary_of
@@ -19,7 +20,6 @@ from allotment.tools.check.selectors.edits import remove_condition, rename_acces
 from allotment.tools.check.selectors.expressions import AccessKind, DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
 from allotment.tools.check.selectors.reachability import categories_reaching
-from allotment.phrases import either, listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Vocabulary
 

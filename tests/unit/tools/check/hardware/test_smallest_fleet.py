@@ -14,7 +14,15 @@ from allotment.tools.check.hardware.smallest_fleet import smallest_fleet
 from allotment.tools.explain import explain
 from allotment.tools.explain.subjects import to_try
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, by_claim, claim, pod, request_with_selector, template, workload
+from tests.unit.tools.check.rules.meaning.manifests import (
+    by_claim,
+    claim,
+    gpu_request,
+    pod,
+    request_with_selector,
+    template,
+    workload,
+)
 
 FEATURES = Features(kube="1.36")
 
@@ -32,7 +40,13 @@ def objects(*texts: str) -> list[Object]:
         ((template(gpu_request(count=8)), pod()), "8xt4"),
         ((template(), workload(replicas=4)), "t4-4x-pcie"),
         ((template(gpu_request(count=8)), workload(replicas=2)), "8xt4:2"),
-        ((template(request_with_selector('device.attributes["gpu.nvidia.com"].productName.contains("H100")')), pod()), "h100"),
+        (
+            (
+                template(request_with_selector('device.attributes["gpu.nvidia.com"].productName.contains("H100")')),
+                pod(),
+            ),
+            "h100",
+        ),
         ((template(gpu_request(deviceClassName="mig.nvidia.com")), pod()), "a30/dynamic-mig"),
         ((template(gpu_request(deviceClassName="gpu.amd.com")), pod()), "mi250x"),
         ((claim(gpu_request(deviceClassName="gpu.example.com")), pod(resourceClaims=by_claim())), "example"),
@@ -41,17 +55,17 @@ def objects(*texts: str) -> list[Object]:
         ((), None),
     ],
 )
-def test_the_smallest(texts: tuple[str, ...], fleet: str | None) -> None:
+def test_smallest_fleet_for_objects(texts: tuple[str, ...], fleet: str | None) -> None:
     assert smallest_fleet(objects(*texts), FEATURES) == fleet
 
 
-def test_several_vendors_side_by_side() -> None:
+def test_several_vendors_need_machines_of_each() -> None:
     amd = template(gpu_request(deviceClassName="gpu.amd.com"), name="amd")
     both = [template(), pod(), amd, pod(name="b", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "amd"}])]
     assert smallest_fleet(objects(*both), FEATURES) == "t4,mi250x"
 
 
-def test_static_mig_where_nothing_else_has_it() -> None:
+def test_static_mig_if_no_other_mode_matches() -> None:
     mig = 'device.attributes["gpu.nvidia.com"]'
     selector = {"cel": {"expression": f'{mig}.profile == "1g.10gb" && "uuid" in {mig}'}}
     text = template(gpu_request(deviceClassName="mig.nvidia.com", selectors=[selector]))
@@ -69,7 +83,7 @@ def test_static_mig_where_nothing_else_has_it() -> None:
         ("example/native-resource-request.yaml", "example/numa=2"),
     ],
 )
-def test_examples_of_vendors(file: str, fleet: str | None, shared: Callable[[str], Path]) -> None:
+def test_vendor_examples(file: str, fleet: str | None, shared: Callable[[str], Path]) -> None:
     values = objects(shared(f"manifests/{file}").read_text("utf-8"))
     assert smallest_fleet(values, FEATURES) == fleet
     if fleet:

@@ -22,7 +22,7 @@ def _describe(read: Expression, access: DeviceAccess) -> tuple[str, str, str, st
     return access.kind, ".".join(s.key for s in access.steps), text(access.extent), text(access.name_extent)
 
 
-def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
+def test_accesses_in_every_notation() -> None:
     read = _parse(
         'device.attributes["d.io"].model == "x" && device.capacity.dom["memory"] == quantity("1Gi")'
         ' && has(device.attributes["d.io"] . uuid) && "id" in device.attributes["d.io"]'
@@ -44,7 +44,7 @@ def test_accesses_are_found_with_their_places_in_every_spelling() -> None:
     assert (read.source[slice(*step.extent)], read.source[slice(*step.key_extent)]) == ('["d.io"]', '"d.io"')
 
 
-def test_names_are_seen_where_types_do_not_fit() -> None:
+def test_accesses_without_type_check() -> None:
     read = _parse('device.capacity["d"].memory >= quantity("40Gi") && nonsense')
     assert read.error is not None
     assert read.selector is None
@@ -52,7 +52,7 @@ def test_names_are_seen_where_types_do_not_fit() -> None:
     assert [read.source[read.offset(issue)] for issue in read.error.issues] == [">", "n"]
 
 
-def test_what_does_not_parse_names_nothing() -> None:
+def test_unparsable_expression_has_no_accesses() -> None:
     read = _parse('device.driver = "x"')
     assert read.error is not None
     assert (read.located, read.accesses, read.comparisons, read.conjuncts, read.compared_drivers) == (
@@ -64,19 +64,19 @@ def test_what_does_not_parse_names_nothing() -> None:
     )
 
 
-def test_a_computed_key_ends_an_access_and_may_hold_another() -> None:
+def test_computed_key_ends_an_access() -> None:
     read = _parse('device.attributes[device.attributes["d"].name].x == device.driver')
     assert [_describe(read, access)[1:3] for access in read.accesses] == [
         ("", "device.attributes"), ("d.name", 'device.attributes["d"].name')
     ]  # fmt: skip
 
 
-def test_a_variable_of_a_loop_is_no_device() -> None:
+def test_loop_variable_shadows_device() -> None:
     assert [a.extent for a in _parse('device.attributes.exists(device, device == "x")').accesses] == [(0, 17)]
     assert _parse("[1].all(k, true)").accesses == ()
 
 
-def test_comparisons_in_every_spelling() -> None:
+def test_comparisons_in_every_notation() -> None:
     read = _parse(
         'device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0 || "x" == device.attributes["d"].a'
         ' || device.attributes["d"].v.isGreaterThan(semver("1.2.3")) || device.attributes["d"].m in ["p", "q"]'
@@ -97,13 +97,13 @@ def test_comparisons_in_every_spelling() -> None:
     assert read.source[slice(*read.comparisons[0].literals[0].extent)] == 'quantity("40Gi")'
 
 
-def test_drivers_that_are_compared_with() -> None:
+def test_compared_drivers() -> None:
     read = _parse('device.driver == "a" || "b" == device.driver || device.driver in ["c", "d"] || device.driver != "e"')
     assert [name for name, _ in read.compared_drivers] == ["a", "b", "c", "d", "e"]
     assert [read.source[slice(*extent)] for _, extent in read.compared_drivers] == ['"a"', '"b"', '"c"', '"d"', '"e"']
 
 
-def test_another_name_is_written_as_the_old_one_was() -> None:
+def test_renamed_step_keeps_its_notation() -> None:
     bundle = bundle_of(
         "selectors:\n- cel:\n    expression: device.attributes['d'].model == device.attributes.d[\"model\"]\n"
     )

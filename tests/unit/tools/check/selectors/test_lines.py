@@ -47,7 +47,7 @@ A, B = (
         (f"|\n        {B}", f"|\n        {ASKS} && {B}"),
     ],
 )  # fmt: skip
-def test_a_guard_makes_no_line_too_long(written: str, becomes: str) -> None:
+def test_guards_break_long_lines(written: str, becomes: str) -> None:
     fixed = fix(bundle_of(CLASS.format(written)), unsafe=False)
     assert fixed.texts == {"file.yaml": CLASS.format(becomes)}
     assert load_text(fixed.texts["file.yaml"]).documents

@@ -52,7 +52,9 @@ def _of_request(class_name: str, *expressions: str, more: str = "") -> tuple[Bun
 
 
 def _unguarded(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
-    return [(lack.access.name, [s.type or s.driver for s in lack.categories]) for lack in unguarded_accesses(bundle, view)]
+    return [
+        (lack.access.name, [s.type or s.driver for s in lack.categories]) for lack in unguarded_accesses(bundle, view)
+    ]
 
 
 N = 'device.attributes["gpu.nvidia.com"]'
@@ -75,14 +77,14 @@ C = 'device.capacity["gpu.nvidia.com"]'
         (f'!(device.driver != "gpu.nvidia.com") && {N}.type == "gpu"', f'!({N}.type == "gpu")'),
     ],
 )  # fmt: skip
-def test_a_foreign_device_gets_to_a_class_unless_something_keeps_it_out(guarded: str, unguarded: str) -> None:
+def test_other_drivers_reach_a_class_without_guard(guarded: str, unguarded: str) -> None:
     bundle, view = _of_class(guarded)
     assert _unguarded(bundle, view) == []
     bundle, view = _of_class(unguarded)
     assert {"", "b.c"} & {sort.driver for lack in unguarded_accesses(bundle, view) for sort in lack.categories}
 
 
-def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
+def test_types_of_a_class_that_lack_a_name() -> None:
     driver = 'device.driver == "gpu.nvidia.com"'
     assert _unguarded(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == []
     shares = f'{C}.decoders.compareTo(quantity("1")) >= 0'
@@ -96,7 +98,7 @@ def test_types_that_a_class_lets_through_and_that_have_no_such_name() -> None:
     assert _unguarded(*_of_class(driver, f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
 
 
-def test_names_that_only_some_devices_of_a_type_have() -> None:
+def test_names_that_some_devices_of_a_type_have() -> None:
     bundle, view = _of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM"')
     (lack,) = unguarded_accesses(bundle, view)
     assert lack.is_sometimes
@@ -106,7 +108,7 @@ def test_names_that_only_some_devices_of_a_type_have() -> None:
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.addressingMode == "HMM" || true')) == []
 
 
-def test_a_request_gets_what_its_class_lets_through() -> None:
+def test_only_devices_of_the_class_reach_a_request() -> None:
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.productName == "x"')) == []
     assert _unguarded(*_of_request("mig.nvidia.com", f'{N}.profile == "1g.5gb"')) == []
     assert _unguarded(*_of_request("gpu.nvidia.com", f'{N}.profile == "1g.5gb"')) == [("profile", ["gpu"])]
@@ -119,13 +121,13 @@ def test_a_request_gets_what_its_class_lets_through() -> None:
     assert _unguarded(*_of_request("mine", f'{N}.uuid == "x"', more=unmended)) == [("uuid", ["mig"])]
 
 
-def test_names_that_nobody_publishes_are_another_mistake() -> None:
+def test_unpublished_names_are_left_to_another_rule() -> None:
     assert _unguarded(*_of_class(f'{N}.model == "x"')) == []
     assert _unguarded(*_of_class('device.attributes["model"].string == "x"')) == []
     assert _unguarded(*_of_class('device.attributes["gpu.acme.example"].model == "x"')) == [("model", [""])]
 
 
-def test_what_decides_for_an_access() -> None:
+def test_categories_reaching_an_access() -> None:
     bundle, view = _of_class(f'device.driver == "gpu.nvidia.com" && {N}.type == "mig" && {N}.profile == "x"')
     access = parse_selector(bundle, view).accesses[-1]
     assert [s.type for s in categories_reaching(bundle, view, access) or ()] == ["mig"]
@@ -141,5 +143,5 @@ def test_what_decides_for_an_access() -> None:
         ('device.driver in ["gpu.nvidia.com", "gpu.amd.com"]', ("gpu.nvidia.com", "gpu.amd.com")),
     ],
 )
-def test_drivers_that_are_meant(source: str, drivers: tuple[str, ...]) -> None:
+def test_candidate_drivers(source: str, drivers: tuple[str, ...]) -> None:
     assert candidate_drivers(*_of_class(source)) == drivers

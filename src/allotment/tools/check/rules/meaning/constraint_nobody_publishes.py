@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.model.editing.edits import SetValue
+from allotment.phrases import either
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.requested_devices import RequestedTypes, requested_types
 from allotment.tools.check.hardware.cluster_devices import ClusterDevices, cluster_devices
 from allotment.tools.check.names.known_names import STANDARD_DOMAIN
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.phrases import either
 from allotment.tools.views import ClaimView, ConstraintView, RequestView
 from allotment.vocabulary import Attribute
 

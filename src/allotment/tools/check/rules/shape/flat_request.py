@@ -8,10 +8,10 @@ from typing import Any
 from allotment.model.editing.edits import Edit, Nest, Remove, SetValue
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
+from allotment.phrases import listed
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.decoding_errors import decoding_errors_for
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.phrases import listed
 from allotment.tools.views import at, mapping
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from allotment.model.editing.edits import SetValue
 from allotment.model.loading import Document
+from allotment.phrases import listed
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
-from allotment.phrases import listed
 from allotment.tools.views import is_dra, mapping, text
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from allotment.engine.diagnosis.published_names import likeness
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
+from allotment.phrases import either, listed
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.claims.parameters import DriverParameters, driver_parameters
 from allotment.tools.check.names.known_names import TYPO_LIKENESS
 from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
-from allotment.phrases import either, listed
 from allotment.tools.views import at, mapping
 from allotment.vocabulary.parameters import Problem, parameters_of
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from allotment.phrases import listed
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, sample_devices, selected_by
@@ -14,7 +15,6 @@ from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
-from allotment.phrases import listed
 from allotment.tools.views import SelectorView
 
 _DRIVER: Final = "gpu.nvidia.com"

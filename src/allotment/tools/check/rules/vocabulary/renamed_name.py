@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from allotment.engine.diagnosis.published_names import published
 from allotment.model.editing.edits import SetValue
 from allotment.model.resource import ResourceSlice
+from allotment.phrases import quoted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import cluster_samples, selected_by, selected_by_class
@@ -15,7 +16,6 @@ from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import rename_access as renamed_access
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import is_necessary
-from allotment.phrases import quoted
 from allotment.tools.views import ClaimView, ConstraintView, SelectorView
 from allotment.vocabulary import Renamed, Vocabulary, vocabulary
 

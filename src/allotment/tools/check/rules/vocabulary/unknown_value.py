@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.engine.diagnosis.published_names import likeness, near, qualified
+from allotment.phrases import listed, quoted
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.known_names import TYPO_LIKENESS, vocabulary_of
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import Expression, LiteralComparison, LiteralValue, parsed_selectors
-from allotment.phrases import listed, quoted
 from allotment.tools.views import SelectorView
 from allotment.vocabulary import Attribute
 

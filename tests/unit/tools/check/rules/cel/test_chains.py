@@ -16,16 +16,16 @@ from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
 from allotment.tools.check.rule import Rule
 from allotment.tools.check.rules.cel import CEL_RULES
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
-from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
-from tests.unit.tools.check.rules.cel.mending import bundle, codes, matches_of, fix_all, apply_fix
+from tests.unit.tools.check.rules.cel.rule_results import CAPACITY as C
+from tests.unit.tools.check.rules.cel.rule_results import NVIDIA as N
+from tests.unit.tools.check.rules.cel.rule_results import apply_fix, bundle, codes, fix_all, matches_of
 
 _FEATURES = Features(kube="1.36")
 _ORDERED = f'({C}.memory.add(1).compareTo(quantity("40Gi")) > 0 || {N}.driverVersion == semver("550.1.0"))'
 
 
 @pytest.mark.parametrize("rule", CEL_RULES, ids=lambda rule: rule.code)
-def test_examples_keep_what_they_promise(rule: Rule) -> None:
+def test_examples_match_and_are_fixed(rule: Rule) -> None:
     bad, good = bundle_of(rule.bad), bundle_of(rule.good)
     (one,) = rule.find(bad)
     assert [r.code for r in CEL_RULES for _ in r.find(good)] == []
@@ -75,7 +75,7 @@ def test_examples_keep_what_they_promise(rule: Rule) -> None:
     ],
 )  # fmt: skip
 @given(picks=st.lists(st.integers(0, 6), min_size=24, max_size=24))
-def test_whatever_is_mended_first(written: str, class_name: str, becomes: str, picks: list[int]) -> None:
+def test_fixes_converge_in_any_order(written: str, class_name: str, becomes: str, picks: list[int]) -> None:
     order = iter(picks)
     assert fix_all(written, class_name, lambda many: next(order) % many) == (becomes, [])
     compile_selector(becomes, _FEATURES, env="new")
@@ -95,7 +95,7 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES, max_size=14).map("".join), st.sampled_from(["", "gpu.nvidia.com", "nobody-knows"]))
-def test_no_expression_breaks_a_rule(source: str, class_name: str) -> None:
+def test_rules_handle_any_expression(source: str, class_name: str) -> None:
     for code, one in matches_of(source, class_name):
         if one.span is not None:
             assert 0 <= one.span[0] < one.span[1] <= len(source), code
@@ -105,7 +105,7 @@ def test_no_expression_breaks_a_rule(source: str, class_name: str) -> None:
 
 
 @given(st.lists(_PIECES, max_size=10).map("".join))
-def test_what_the_compiler_refuses_is_never_passed_over(source: str) -> None:
+def test_every_compile_error_is_reported(source: str) -> None:
     (view,) = bundle(source).selectors or (None,)
     if view is None or not source:
         return
@@ -155,7 +155,7 @@ _DEVICES = st.builds(
 
 
 @given(_SELECTORS, st.lists(_DEVICES, min_size=1, max_size=6))
-def test_a_guard_turns_errors_into_no_and_leaves_the_rest(source: str, devices: list[DeviceInput]) -> None:
+def test_guards_preserve_results_of_other_devices(source: str, devices: list[DeviceInput]) -> None:
     becomes, left = fix_all(source)
     assert "C201" not in left
     before = compile_selector(source, _FEATURES)

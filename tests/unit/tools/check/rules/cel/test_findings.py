@@ -6,9 +6,9 @@ import pytest
 
 from allotment.tools.check.rules.cel import capacity_in_attributes, unguarded_name
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.cel.mending import CAPACITY as C
-from tests.unit.tools.check.rules.cel.mending import NVIDIA as N
-from tests.unit.tools.check.rules.cel.mending import codes, matches_of, reports_of
+from tests.unit.tools.check.rules.cel.rule_results import CAPACITY as C
+from tests.unit.tools.check.rules.cel.rule_results import NVIDIA as N
+from tests.unit.tools.check.rules.cel.rule_results import codes, matches_of, reports_of
 
 GPU = "gpu.nvidia.com"
 STANDARD = "device.attributes['resource.kubernetes.io']"
@@ -98,7 +98,7 @@ STANDARD = "device.attributes['resource.kubernetes.io']"
         (f"{C}.memory == quantity('much')", "C211", "'much'", None),
     ],
 )  # fmt: skip
-def test_a_mistake_is_found_once_and_mended(source: str, code: str, part: str, becomes: str | None) -> None:
+def test_each_mistake_is_reported_once_and_fixed(source: str, code: str, part: str, becomes: str | None) -> None:
     if becomes is not None and "'" in source and '"' not in source:
         becomes = becomes.replace('"', "'")  # an expression keeps to its quotes
     assert [(one.code, one.text, one.fixed) for one in reports_of(source, GPU)] == [(code, part, becomes)]
@@ -117,11 +117,11 @@ def test_a_mistake_is_found_once_and_mended(source: str, code: str, part: str, b
         "size(device.capacity) > 0 && device.allowMultipleAllocations == false",
     ],
 )
-def test_what_is_right_is_left_alone(source: str) -> None:
+def test_valid_expressions_have_no_findings(source: str) -> None:
     assert codes(source, GPU) == []
 
 
-def test_what_is_said() -> None:
+def test_messages() -> None:
     said = {
         one.code: one.message
         for source in (
@@ -149,13 +149,13 @@ def test_what_is_said() -> None:
     }
 
 
-def test_upstream_s_own_words_are_below() -> None:
+def test_help_quotes_the_api_server() -> None:
     ((_, one),) = matches_of("device.driver == 1", GPU)
     assert one.message == "CEL has no == between text and a number"
     assert one.help == ("the API server says: found no matching overload for '_==_' applied to '(string, int)'")
 
 
-def test_where_nothing_tells_the_domain_there_is_no_fix_but_a_word_of_help() -> None:
+def test_unknown_domain_has_help_but_no_fix() -> None:
     ((code, one),) = matches_of("device.attributes['x'] == 'y'", "nobody-knows")
     assert (code, one.fix) == ("C205", None)
     assert one.help == 'write device.attributes["<driver>"].x, with the name of the driver'
@@ -183,7 +183,7 @@ def test_guards(source: str, becomes: str | None) -> None:
     assert [one.fixed for one in reports_of(source) if one.code == "C207"][:1] == ([becomes] if becomes else [])
 
 
-def test_a_device_of_the_given_cluster_proves_it() -> None:
+def test_a_device_of_the_cluster_makes_it_an_error() -> None:
     text = unguarded_name.RULE.bad
     (before,) = unguarded_name.RULE.find(bundle_of(text, fleet="a100-40gb"))
     assert (before.level, before.help) == (None, "")
@@ -192,13 +192,13 @@ def test_a_device_of_the_given_cluster_proves_it() -> None:
     assert after.help.startswith("device gpu.amd.com/")
 
 
-def test_an_expression_of_nothing() -> None:
+def test_empty_expression() -> None:
     ((code, one),) = matches_of("", GPU)
     assert (code, one.span) == ("C201", None)
     assert "empty" in one.message
 
 
-def test_slices_tell_which_map_a_name_of_an_unknown_driver_is_in() -> None:
+def test_slices_identify_the_map_of_an_unknown_drivers_name() -> None:
     slices = """apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
 metadata: {name: one}
@@ -225,11 +225,11 @@ spec:
         ("device.driver == gpu.nvidia.com", 'device.driver == "gpu.nvidia.com"'),
     ],
 )
-def test_quotes_that_are_missing(source: str, becomes: str) -> None:
+def test_missing_quotes(source: str, becomes: str) -> None:
     assert [(one.code, one.fixed) for one in reports_of(source, GPU)] == [("C201", becomes)]
 
 
-def test_what_follows_from_a_mistake_is_no_second_one() -> None:
+def test_consequential_errors_are_not_reported() -> None:
     assert codes("device.colour >= quantity('24Gi')", GPU) == ["C201"]
 
 
@@ -237,7 +237,7 @@ def test_what_follows_from_a_mistake_is_no_second_one() -> None:
     ("condition", "safe"),
     [("== '8'", False), ("== '8.0'", True), (">= '8'", True), ("== 580", False), ("!= '8'", False)],
 )
-def test_one_number_may_mean_all_versions_that_begin_so(condition: str, safe: bool) -> None:
+def test_equality_with_a_major_version_is_an_unsafe_fix(condition: str, safe: bool) -> None:
     ((_, one),) = matches_of(f"{N}.driverVersion {condition}", GPU)
     assert one.fix is not None
     assert one.fix.safe is safe

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import admin_access_label
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, fixed_documents, template, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    claim,
+    fixed_documents,
+    gpu_request,
+    levels_and_paths,
+    matches_of,
+    template,
+)
 
 RULE = admin_access_label.RULE
 
@@ -28,27 +35,29 @@ def namespace(labels: str = "") -> str:
         ('{resource.k8s.io/admin-access: "true"}', {LABEL: "true"}),
     ],
 )
-def test_a_namespace_that_does_not_allow_it(labels: str, after: dict[str, str]) -> None:
+def test_namespace_without_the_label(labels: str, after: dict[str, str]) -> None:
     texts = (namespace(labels), OBSERVING)
     assert levels_and_paths(RULE, *texts) == [("error", WHERE)]
     assert fixed_documents(RULE, *texts)[0]["metadata"]["labels"] == after
 
 
-def test_one_that_does() -> None:
+def test_namespace_with_the_label() -> None:
     assert levels_and_paths(RULE, namespace(f'{{{LABEL}: "true"}}'), OBSERVING) == []
     assert levels_and_paths(RULE, OBSERVING, cluster=namespace(f'{{{LABEL}: "true"}}')) == []
 
 
-def test_one_that_is_not_known() -> None:
+def test_unknown_namespace() -> None:
     assert levels_and_paths(RULE, OBSERVING) == [("note", WHERE)]
 
 
-def test_that_of_a_cluster_is_an_administrators() -> None:
+def test_namespace_of_the_cluster_has_help_but_no_fix() -> None:
     (one,) = matches_of(RULE, OBSERVING, cluster=namespace())
     assert one.fix is None
     assert "kubectl label namespace ops" in one.help
 
 
-def test_templates_need_it_and_others_do_not() -> None:
-    assert levels_and_paths(RULE, namespace(), template(gpu_request(adminAccess=True), namespace="ops"))[0][0] == "error"
+def test_templates_need_the_label() -> None:
+    assert (
+        levels_and_paths(RULE, namespace(), template(gpu_request(adminAccess=True), namespace="ops"))[0][0] == "error"
+    )
     assert levels_and_paths(RULE, namespace(), template(gpu_request(adminAccess=False), namespace="ops")) == []

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import capacity_equality
-from tests.unit.tools.check.rules.meaning.manifests import claim, matches_of, fixed_documents, request_with_selector, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    claim,
+    fixed_documents,
+    levels_and_paths,
+    matches_of,
+    request_with_selector,
+)
 
 RULE = capacity_equality.RULE
 
@@ -28,7 +34,7 @@ def test_equality_becomes_at_least(expression: str, becomes: str) -> None:
     assert tree["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"] == becomes
 
 
-def test_what_some_device_reports_exactly_is_only_a_note() -> None:
+def test_amount_of_a_known_device_is_a_note() -> None:
     assert levels_and_paths(RULE, claim(request_with_selector(f'{MEMORY} == quantity("40Gi")'))) == [("note", WHERE)]
 
 
@@ -42,16 +48,16 @@ def test_what_some_device_reports_exactly_is_only_a_note() -> None:
         f'{MEMORY} == quantity("64Gi"',
     ],
 )
-def test_counts_and_what_is_meant_so_are_left_alone(expression: str) -> None:
+def test_counts_and_intentional_equality_are_not_reported(expression: str) -> None:
     assert levels_and_paths(RULE, claim(request_with_selector(expression))) == []
 
 
-def test_it_points_at_the_comparison() -> None:
+def test_span_is_the_comparison() -> None:
     before = 'device.attributes["gpu.nvidia.com"].type == "gpu" && '
     (one,) = matches_of(RULE, claim(request_with_selector(f'{before}{MEMORY} == quantity("64Gi")')))
     assert one.span == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
 
 
-def test_fragments_are_read_too() -> None:
+def test_fragments_are_checked() -> None:
     text = f"selectors:\n- cel:\n    expression: '{MEMORY} == quantity(\"64Gi\")'\n"
     assert levels_and_paths(RULE, text) == [("warning", "selectors[0].cel.expression")]

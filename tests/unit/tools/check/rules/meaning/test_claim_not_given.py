@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import claim_not_given, other_namespace
-from tests.unit.tools.check.rules.meaning.manifests import by_claim, by_template, claim, matches_of, fixed_documents, pod, template
+from tests.unit.tools.check.rules.meaning.manifests import (
+    by_claim,
+    by_template,
+    claim,
+    fixed_documents,
+    matches_of,
+    pod,
+    template,
+)
 from tests.unit.tools.check.rules.meaning.manifests import levels_and_paths as told_by
 
 RULE, OTHER = claim_not_given.RULE, other_namespace.RULE
@@ -19,26 +27,28 @@ def levels_and_paths_of_both(*texts: str, **world: str) -> list[tuple[str, str]]
     return [*told_by(RULE, *texts, **world), *told_by(OTHER, *texts, **world)]
 
 
-def test_without_a_cluster_nobody_knows() -> None:
+def test_note_without_a_cluster() -> None:
     assert levels_and_paths_of_both(pod()) == [("note", TEMPLATE)]
     assert levels_and_paths_of_both(pod(), fleet="t4") == [("note", TEMPLATE)]
     assert levels_and_paths_of_both(pod(), template()) == []
 
 
-def test_a_cluster_that_does_not_have_it() -> None:
+def test_error_if_missing_in_the_cluster() -> None:
     assert levels_and_paths_of_both(pod(), cluster=NODE) == [("error", TEMPLATE)]
     assert levels_and_paths_of_both(pod(), cluster=template(namespace="default")) == []
     # A dump of nodes and slices alone says nothing of claims.
-    assert levels_and_paths_of_both(pod(), cluster="apiVersion: v1\nkind: Node\nmetadata: {name: a}\n") == [("note", TEMPLATE)]
+    assert levels_and_paths_of_both(pod(), cluster="apiVersion: v1\nkind: Node\nmetadata: {name: a}\n") == [
+        ("note", TEMPLATE)
+    ]
 
 
-def test_a_name_that_is_near() -> None:
+def test_similar_name_is_suggested() -> None:
     texts = (template(name="single-gpu"), pod(resourceClaims=by_template("singel-gpu")))
     assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
     assert fixed_documents(RULE, *texts)[1]["spec"]["resourceClaims"] == by_template("single-gpu")
 
 
-def test_a_claim_where_a_template_is_named() -> None:
+def test_claim_referenced_as_template() -> None:
     texts = (claim(), pod())
     assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
     assert fixed_documents(RULE, *texts)[1]["spec"]["resourceClaims"] == by_claim()
@@ -47,13 +57,13 @@ def test_a_claim_where_a_template_is_named() -> None:
     assert tree["spec"]["resourceClaims"] == [{"name": "gpu", "source": {"resourceClaimName": "gpu"}}]
 
 
-def test_a_fragment_is_told_of_too() -> None:
+def test_fragments_are_checked() -> None:
     assert levels_and_paths_of_both("resourceClaims:\n- name: gpu\n  resourceClaimName: pair\n") == [
         ("note", "resourceClaims[0].resourceClaimName")
     ]
 
 
-def test_a_compute_domain_makes_a_template() -> None:
+def test_templates_of_compute_domains_exist() -> None:
     domain = """\
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
@@ -66,21 +76,21 @@ spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: gpu}}}
 # --- other namespaces ------------------------------------------------------------------------------------------------
 
 
-def test_elsewhere_it_is_of_no_use() -> None:
+def test_object_in_another_namespace() -> None:
     texts = (template(namespace="there"), pod(namespace="here"))
     assert levels_and_paths_of_both(*texts) == [("error", TEMPLATE)]
     moved, _ = fixed_documents(OTHER, *texts)
     assert moved["metadata"] == {"name": "gpu", "namespace": "here"}
 
 
-def test_a_pod_without_namespace_goes_to_its_claim() -> None:
+def test_pod_without_namespace_moves_to_its_claim() -> None:
     texts = (template(namespace="there"), pod())
     assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
     _, moved = fixed_documents(OTHER, *texts)
     assert moved["metadata"]["namespace"] == "there"
 
 
-def test_a_claim_without_namespace_goes_to_its_pod() -> None:
+def test_claim_without_namespace_moves_to_its_pod() -> None:
     texts = (template(), pod(namespace="here"))
     assert levels_and_paths_of_both(*texts) == [("warning", TEMPLATE)]
     moved, _ = fixed_documents(OTHER, *texts)
@@ -88,13 +98,13 @@ def test_a_claim_without_namespace_goes_to_its_pod() -> None:
 
 
 @pytest.mark.parametrize("other", ["there", "elsewhere"])
-def test_what_others_use_stays_where_it_is(other: str) -> None:
+def test_objects_with_other_users_are_not_moved(other: str) -> None:
     found_ = matches_of(OTHER, template(namespace="there"), pod(namespace="here"), pod(namespace=other, name="second"))
     assert [one.fix for one in found_] == [None] * len(found_)
     assert found_
 
 
-def test_the_cluster_has_it_elsewhere() -> None:
+def test_object_in_another_namespace_of_the_cluster() -> None:
     assert levels_and_paths_of_both(pod(namespace="here"), cluster=template(namespace="there")) == [("error", TEMPLATE)]
     (one,) = matches_of(OTHER, pod(namespace="here"), cluster=template(namespace="there"))
     assert one.fix is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.meaning import class_selects_nothing
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import claim, gpu_request, levels_and_paths, matches_of
 
 RULE = class_selects_nothing.RULE
 
@@ -25,7 +25,7 @@ LARGE = device_class(
 )
 
 
-def test_the_nearest_miss_is_told() -> None:
+def test_reports_the_nearest_miss() -> None:
     assert levels_and_paths(RULE, LARGE, fleet="t4") == [("warning", "DeviceClass spec.selectors")]
     (one,) = matches_of(RULE, LARGE, fleet="t4")
     assert "does not select the cluster's only device: " in one.message
@@ -33,13 +33,13 @@ def test_the_nearest_miss_is_told() -> None:
     assert levels_and_paths(RULE, LARGE, fleet="a100-40gb") == []
 
 
-def test_without_devices_nothing_can_be_said() -> None:
+def test_not_reported_without_devices() -> None:
     assert levels_and_paths(RULE, LARGE) == []
 
 
-def test_of_a_class_in_use_the_proof_tells() -> None:
+def test_requested_class_is_left_to_the_simulation() -> None:
     assert levels_and_paths(RULE, LARGE, claim(gpu_request(deviceClassName="large")), fleet="t4") == []
 
 
-def test_mistakes_in_names_are_other_rules() -> None:
+def test_mistakes_in_names_are_left_to_other_rules() -> None:
     assert levels_and_paths(RULE, device_class('device.driver == "nvidia.com"'), fleet="t4") == []

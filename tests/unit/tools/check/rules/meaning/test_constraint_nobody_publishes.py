@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import constraint_nobody_publishes
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, matches_of, fixed_documents, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    claim,
+    fixed_documents,
+    gpu_request,
+    levels_and_paths,
+    matches_of,
+)
 
 RULE = constraint_nobody_publishes.RULE
 
@@ -18,7 +24,7 @@ def claim_for_two(attribute: str, class_name: str = "gpu.nvidia.com", **more: ob
     return claim(both, constraints=[{"matchAttribute": attribute}])
 
 
-def test_a_name_needs_its_domain() -> None:
+def test_name_without_domain() -> None:
     text = claim_for_two("parentUUID", "mig.nvidia.com")
     assert levels_and_paths(RULE, text) == [("error", WHERE)]
     (tree,) = fixed_documents(RULE, text)
@@ -46,16 +52,16 @@ def test_a_name_needs_its_domain() -> None:
         ("gpu.amd.com/deviceID", "gpu.amd.com", ""),  # renamed: V303
     ],
 )
-def test_by_what_is_known_of_drivers(attribute: str, class_name: str, level: str) -> None:
+def test_check_against_vocabularies(attribute: str, class_name: str, level: str) -> None:
     assert levels_and_paths(RULE, claim_for_two(attribute, class_name)) == ([(level, WHERE)] if level else [])
 
 
-def test_one_device_alone_agrees_with_itself() -> None:
+def test_single_device_satisfies_match_attribute() -> None:
     text = claim(gpu_request(), constraints=[{"matchAttribute": "gpu.nvidia.com/uuid"}])
     assert levels_and_paths(RULE, text) == []
 
 
-def test_given_slices_prove_it() -> None:
+def test_check_against_slices() -> None:
     text = claim_for_two("gpu.nvidia.com/parentUUID")
     assert levels_and_paths(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
     (one,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
@@ -63,8 +69,10 @@ def test_given_slices_prove_it() -> None:
     assert levels_and_paths(RULE, claim_for_two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
 
 
-def test_only_the_requests_that_it_binds_count() -> None:
+def test_only_constrained_requests_are_checked() -> None:
     constraint = {"matchAttribute": "gpu.nvidia.com/parentUUID", "requests": ["slice"]}
     requests = (gpu_request("whole"), gpu_request("slice", deviceClassName="mig.nvidia.com", count=2))
     assert levels_and_paths(RULE, claim(*requests, constraints=[constraint])) == []
-    assert levels_and_paths(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [("warning", WHERE)]
+    assert levels_and_paths(RULE, claim(*requests, constraints=[{**constraint, "requests": ["whole"]}])) == [
+        ("warning", WHERE)
+    ]

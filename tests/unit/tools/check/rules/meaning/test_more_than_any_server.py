@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.meaning import more_than_any_server
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, claim, pod, request_with_selector, template, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    claim,
+    gpu_request,
+    levels_and_paths,
+    pod,
+    request_with_selector,
+    template,
+)
 
 RULE = more_than_any_server.RULE
 
@@ -30,24 +37,26 @@ def mig_request(count: int, profile: str) -> dict[str, object]:
         (gpu_request(deviceClassName="some-class", count=32), False),
     ],
 )
-def test_one_request(request_: dict[str, object], too_many: bool) -> None:
+def test_single_request(request_: dict[str, object], too_many: bool) -> None:
     where = "ResourceClaim spec.devices.requests[0].exactly.count"
     assert levels_and_paths(RULE, claim(request_)) == ([("warning", where)] if too_many else [])
 
 
-@pytest.mark.parametrize("requests", [(gpu_request(count=33),), (gpu_request("a", count=20), gpu_request("b", count=13))])
-def test_a_claim_is_given_32_devices_at_most(requests: tuple[dict[str, object], ...]) -> None:
+@pytest.mark.parametrize(
+    "requests", [(gpu_request(count=33),), (gpu_request("a", count=20), gpu_request("b", count=13))]
+)
+def test_claim_is_limited_to_32_devices(requests: tuple[dict[str, object], ...]) -> None:
     where = "ResourceClaim spec.devices.requests[0].exactly.count"
     assert levels_and_paths(RULE, claim(*requests)) == [("error", where)]
 
 
-def test_types_are_read_from_selectors() -> None:
+def test_device_type_from_selectors() -> None:
     whole = request_with_selector('device.attributes["gpu.amd.com"].type == "amdgpu"')
     whole["exactly"].update(deviceClassName="gpu.amd.com", count=20)
     assert levels_and_paths(RULE, claim(whole)) != []
 
 
-def test_requests_of_a_claim_come_from_one_node() -> None:
+def test_requests_of_a_claim_are_added_up() -> None:
     assert levels_and_paths(RULE, claim(gpu_request("a", count=9), gpu_request("b", count=9))) == [
         ("warning", "ResourceClaim spec.devices.requests[1].exactly.count")
     ]
@@ -55,7 +64,7 @@ def test_requests_of_a_claim_come_from_one_node() -> None:
     assert levels_and_paths(RULE, claim(gpu_request("a", count=9, **shares), gpu_request("b", count=9, **shares))) == []
 
 
-def test_alternatives_are_not_asked_for_together() -> None:
+def test_alternatives_are_not_added_up() -> None:
     either = {
         "name": "gpu",
         "firstAvailable": [{"name": n, "deviceClassName": "gpu.nvidia.com", "count": 9} for n in ("a", "b")],
@@ -63,7 +72,7 @@ def test_alternatives_are_not_asked_for_together() -> None:
     assert levels_and_paths(RULE, claim(either)) == []
 
 
-def test_a_pod_runs_on_one_node() -> None:
+def test_claims_of_a_pod_are_added_up() -> None:
     entries = [{"name": name, "resourceClaimTemplateName": "gpu"} for name in ("one", "two")]
     using = pod([{"name": "one"}, {"name": "two"}], resourceClaims=entries)
     assert levels_and_paths(RULE, template(gpu_request(count=9)), using) == [("warning", "Pod spec.resourceClaims")]

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from allotment.tools.check.rules.meaning import no_such_request
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, by_claim, claim, matches_of, fixed_documents, pod, template, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    by_claim,
+    claim,
+    fixed_documents,
+    gpu_request,
+    levels_and_paths,
+    matches_of,
+    pod,
+    template,
+)
 
 RULE = no_such_request.RULE
 
@@ -21,7 +30,7 @@ EITHER = {
 }
 
 
-def test_a_container_that_would_start_without_a_device() -> None:
+def test_container_names_an_unknown_request() -> None:
     texts = (template(gpu_request("mps-gpu")), pod([{"name": "gpu", "request": "ts-gpu"}]))
     assert levels_and_paths(RULE, *texts) == [("error", USE)]
     (one,) = matches_of(RULE, *texts)
@@ -34,15 +43,19 @@ def test_a_container_that_would_start_without_a_device() -> None:
     ]
 
 
-def test_the_near_one_of_several_is_meant() -> None:
-    (near,) = matches_of(RULE, template(gpu_request("large"), gpu_request("small")), pod([{"name": "gpu", "request": "smal"}]))
+def test_similar_request_is_suggested() -> None:
+    (near,) = matches_of(
+        RULE, template(gpu_request("large"), gpu_request("small")), pod([{"name": "gpu", "request": "smal"}])
+    )
     assert near.fix is not None
     assert near.fix.text == "name request small"
-    (far,) = matches_of(RULE, template(gpu_request("large"), gpu_request("small")), pod([{"name": "gpu", "request": "xyz"}]))
+    (far,) = matches_of(
+        RULE, template(gpu_request("large"), gpu_request("small")), pod([{"name": "gpu", "request": "xyz"}])
+    )
     assert far.fix is None
 
 
-def test_containers_name_whole_requests() -> None:
+def test_container_names_an_alternative() -> None:
     (one,) = matches_of(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu/small"}]))
     assert "not its alternative small" in one.message
     assert one.fix is not None
@@ -53,7 +66,7 @@ def test_containers_name_whole_requests() -> None:
 
 
 @pytest.mark.parametrize("field", ["constraints", "config"])
-def test_within_the_claim_alternatives_have_names(field: str) -> None:
+def test_constraints_and_config_may_name_alternatives(field: str) -> None:
     def item(*names: str) -> dict[str, object]:
         return {"requests": list(names), "matchAttribute": "gpu.nvidia.com/productName"}
 
@@ -66,13 +79,13 @@ def test_within_the_claim_alternatives_have_names(field: str) -> None:
     assert levels_and_paths(RULE, holding("gpu", "small")) == [("error", where)]
 
 
-def test_of_claims_that_are_not_known_nothing_is_said() -> None:
+def test_unknown_claims_are_not_reported() -> None:
     use = pod([{"name": "gpu", "request": "ts-gpu"}], resourceClaims=by_claim("elsewhere"))
     assert levels_and_paths(RULE, use) == []
     nameless = {"exactly": {"deviceClassName": "gpu.nvidia.com"}}
     assert levels_and_paths(RULE, template(nameless), pod([{"name": "gpu", "request": "ts-gpu"}])) == []
 
 
-def test_the_cluster_knows_claims_too() -> None:
+def test_claims_of_the_cluster_are_checked() -> None:
     use = pod([{"name": "gpu", "request": "ts-gpu"}], resourceClaims=by_claim())
     assert levels_and_paths(RULE, use, cluster=claim(gpu_request("mps-gpu"), namespace="default")) == [("error", USE)]

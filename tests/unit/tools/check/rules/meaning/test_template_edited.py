@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.meaning import template_edited
-from tests.unit.tools.check.rules.meaning.manifests import GPU, gpu_request, claim, matches_of, template, levels_and_paths
+from tests.unit.tools.check.rules.meaning.manifests import (
+    GPU,
+    claim,
+    gpu_request,
+    levels_and_paths,
+    matches_of,
+    template,
+)
 
 RULE = template_edited.RULE
 
@@ -29,17 +36,19 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
 """
 
 
-def test_the_spec_of_a_template_stays() -> None:
-    assert levels_and_paths(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER) == [("error", "ResourceClaimTemplate spec")]
+def test_template_spec_is_immutable() -> None:
+    assert levels_and_paths(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER) == [
+        ("error", "ResourceClaimTemplate spec")
+    ]
 
 
-def test_defaults_are_no_difference() -> None:
+def test_defaulting_makes_no_difference() -> None:
     assert levels_and_paths(RULE, template(GPU), cluster=IN_CLUSTER) == []
     assert levels_and_paths(RULE, template(GPU)) == []
     assert levels_and_paths(RULE, template(gpu_request(count=2), namespace="other"), cluster=IN_CLUSTER) == []
 
 
-def test_claims_made_from_it_are_counted() -> None:
+def test_claims_created_from_the_template_are_counted() -> None:
     (one,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER + USED)
     assert "a claim made from it keeps the old spec" in one.help
     assert "rollout restart" in one.help
@@ -47,6 +56,6 @@ def test_claims_made_from_it_are_counted() -> None:
     assert "old spec" not in none.help
 
 
-def test_a_claim_in_use_has_to_be_let_go() -> None:
+def test_claim_spec_is_immutable() -> None:
     held = claim({"name": "gpu", "exactly": STORED}, namespace="default")
     assert levels_and_paths(RULE, claim(gpu_request(count=2)), cluster=held) == [("error", "ResourceClaim spec")]

@@ -10,15 +10,15 @@ from allotment.tools.check.run import check
 from allotment.tools.check.simulation.result import simulation_report
 from tests.unit.tools.check.bundles import bundle_of
 from tests.unit.tools.check.rules.meaning.manifests import (
-    gpu_request,
     by_claim,
     by_template,
     claim,
+    gpu_request,
+    levels_and_paths,
     matches_of,
     pod,
     request_with_selector,
     template,
-    levels_and_paths,
     workload,
 )
 
@@ -48,7 +48,7 @@ spec:
 COUNT = "spec.devices.requests[0].exactly.count"
 
 
-def test_what_fits_is_not_spoken_of() -> None:
+def test_fitting_objects_are_not_reported() -> None:
     texts = (template(), workload(replicas=4))
     assert levels_and_paths(PENDING, *texts, fleet="t4-4x-pcie") == []
     made = simulation_report(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), STATIC_RULES)
@@ -56,19 +56,19 @@ def test_what_fits_is_not_spoken_of() -> None:
     assert made.outcome.fitting == 4
 
 
-def test_without_devices_nothing_is_tried() -> None:
+def test_no_simulation_without_devices() -> None:
     assert levels_and_paths(PENDING, template(gpu_request(count=9)), workload()) == []
     assert levels_and_paths(NOT_TRIED, template(gpu_request(count=9)), workload()) == []
 
 
-def test_it_points_at_the_smallest_change() -> None:
+def test_location_is_the_smallest_change() -> None:
     (one,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
     assert (one.document.kind, one.path[-1]) == ("ResourceClaimTemplate", "count")
     assert one.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
     assert one.help == "to make it fit: ask for 4 devices instead of 8"
 
 
-def test_what_the_devices_of_other_pods_leave_is_asked_for_where_it_is_written() -> None:
+def test_smallest_change_accounts_for_other_pods() -> None:
     """Two of four GPUs are held by another pod of the files: nobody waits for that."""
     few = template(gpu_request(count=2), name="few")
     many = template(gpu_request(count=3), name="many")
@@ -80,7 +80,7 @@ def test_what_the_devices_of_other_pods_leave_is_asked_for_where_it_is_written()
     assert one.help == "to make it fit: ask for 2 devices instead of 3"
 
 
-def test_a_pod_that_may_go_to_a_machine_without_such_devices_is_no_matter_of_labels() -> None:
+def test_nodes_without_matching_devices_are_an_error_despite_labels() -> None:
     """Nothing is known of other labels, but those of the machine that it does go to do not help it."""
     asks = template(request_with_selector('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
     held = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
@@ -89,7 +89,7 @@ def test_a_pod_that_may_go_to_a_machine_without_such_devices_is_no_matter_of_lab
     assert one.level is None
 
 
-def test_pods_of_a_workload_are_told_together() -> None:
+def test_pods_of_a_workload_are_grouped() -> None:
     (one,) = matches_of(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
     assert one.message.startswith("2 of 6 pods of Deployment default/app stay pending: every matching device is in use")
     assert "free claim" not in one.help
@@ -99,23 +99,25 @@ def test_pods_of_a_workload_are_told_together() -> None:
     assert single.message.startswith("the pod of Job default/app stays pending")
 
 
-def test_claims_and_templates_alone_are_tried_too() -> None:
+def test_claims_and_templates_without_pods_are_simulated() -> None:
     assert levels_and_paths(PENDING, claim(gpu_request(count=2)), fleet="t4") == [("error", f"ResourceClaim {COUNT}")]
     (one,) = matches_of(PENDING, template(gpu_request(count=2)), fleet="t4")
     assert one.message.startswith("a pod with template gpu stays pending")
 
 
-def test_an_older_version_is_pointed_at_as_it_is_written() -> None:
+def test_location_in_an_older_version() -> None:
     flat = FLAT.format(version="v1beta1", count=2)
-    assert levels_and_paths(PENDING, flat, fleet="t4") == [("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")]
+    assert levels_and_paths(PENDING, flat, fleet="t4") == [
+        ("error", "ResourceClaimTemplate spec.spec.devices.requests[0].count")
+    ]
 
 
-def test_labels_of_nodes_are_not_known_of_machines() -> None:
+def test_node_labels_of_a_fleet_are_unknown() -> None:
     texts = (template(), pod(nodeSelector={"pool": "gpu"}))
     assert [level for level, _ in levels_and_paths(PENDING, *texts, fleet="t4")] == ["note"]
 
 
-def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
+def test_errors_of_other_rules_are_not_repeated() -> None:
     texts = (template(gpu_request(deviceClassName="no-such-class")), pod())
     assert levels_and_paths(PENDING, *texts, fleet="t4") == []
     made = simulation_report(bundle_of("---\n".join(texts), fleet="t4"), STATIC_RULES)
@@ -128,7 +130,7 @@ def test_what_another_rule_calls_an_error_is_not_told_again() -> None:
 # --- a cluster that is in use ----------------------------------------------------------------------------------------
 
 
-def test_devices_that_others_have_are_taken() -> None:
+def test_allocated_devices_are_unavailable() -> None:
     held = """\
 ---
 apiVersion: resource.k8s.io/v1
@@ -149,14 +151,14 @@ status:
 ENTRY = "spec.resourceClaims[0].resourceClaimTemplateName"
 
 
-def test_what_has_errors_is_not_tried_nor_what_needs_it() -> None:
+def test_invalid_objects_and_their_users_are_skipped() -> None:
     flat = FLAT.format(version="v1", count=1)
     assert levels_and_paths(NOT_TRIED, flat, pod(), fleet="t4") == [("note", f"Pod {ENTRY}")]
     assert levels_and_paths(NOT_TRIED, flat, fleet="t4") == [("note", "ResourceClaimTemplate metadata.name")]
     assert levels_and_paths(NOT_TRIED, template(), pod(surprise=1), fleet="t4") == [("note", "Pod metadata.name")]
 
 
-def test_a_class_with_errors() -> None:
+def test_invalid_class_is_the_reason() -> None:
     made = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -167,13 +169,13 @@ spec: {selectors: [{cel: {expression: device.driver =}}]}
     assert one.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
 
 
-def test_what_is_refused_for_its_namespace() -> None:
+def test_rejected_admin_access_is_skipped() -> None:
     observing = template(gpu_request(adminAccess=True), namespace="ops")
     assert levels_and_paths(NOT_TRIED, observing, pod(namespace="ops"), fleet="t4") == [("note", "Pod metadata.name")]
     assert levels_and_paths(PENDING, observing, pod(namespace="ops"), fleet="t4") == []
 
 
-def test_names_that_lead_nowhere_are_told_of_elsewhere() -> None:
+def test_missing_references_are_left_to_other_rules() -> None:
     assert levels_and_paths(NOT_TRIED, pod(), fleet="t4") == []
     assert levels_and_paths(PENDING, pod(resourceClaims=by_claim()), fleet="t4") == []
     domain = """\
@@ -187,7 +189,7 @@ spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
 
 
 @pytest.mark.parametrize("fleet", ["t4", "mi300x", "example"])
-def test_a_selector_that_never_matches_is_pending_not_refused(fleet: str) -> None:
+def test_selector_without_matches_is_simulated(fleet: str) -> None:
     texts = (template(request_with_selector('device.driver == "gpu.example"')), pod())
     assert levels_and_paths(NOT_TRIED, *texts, fleet=fleet) == []
 
@@ -198,35 +200,40 @@ def test_a_selector_that_never_matches_is_pending_not_refused(fleet: str) -> Non
         ("t4", [template(request_with_selector('device.attributes["gpu.nvidia.com"].index == 0')), pod()]),
         (
             "h100",
-            [template(request_with_selector('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))')), pod()],
+            [
+                template(
+                    request_with_selector('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("80Gi"))')
+                ),
+                pod(),
+            ],
         ),
         ("t4", [CLASS_OF_NOBODY, template(gpu_request(deviceClassName="mine")), pod()]),
         ("t4", [EXTENDED]),
     ],
     ids=["name", "amount", "driver", "class"],
 )
-def test_a_mistake_is_told_once(fleet: str, texts: list[str]) -> None:
+def test_each_mistake_is_reported_once(fleet: str, texts: list[str]) -> None:
     findings = check(bundle_of("---\n".join(texts), fleet=fleet))
     assert [one.level for one in findings] == ["error"], findings
     assert findings[0].code != "P501"
 
 
-def test_that_there_are_no_such_devices_is_told_once() -> None:
+def test_missing_devices_are_reported_once() -> None:
     request = gpu_request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
     findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
     assert [(one.code, one.level) for one in findings] == [("P501", "error")]
 
 
-def test_a_template_of_a_class_with_errors_is_not_tried_alone() -> None:
+def test_template_of_an_invalid_class_is_skipped() -> None:
     made = CLASS_OF_NOBODY.replace("==", "=")
     assert levels_and_paths(PENDING, made, template(gpu_request(deviceClassName="mine")), pod(), fleet="t4") == []
 
 
-def test_of_two_of_one_name_the_later_one_is_tried() -> None:
+def test_later_duplicate_is_simulated() -> None:
     texts = (template(), workload(replicas=9), workload(replicas=4))
     assert levels_and_paths(PENDING, *texts, fleet="t4-4x-pcie") == []
 
 
-def test_nodes_that_a_pod_excludes_are_noted_once() -> None:
+def test_excluded_nodes_are_reported_once() -> None:
     texts = (template(), workload("DaemonSet", nodeSelector={"gpu": "yes"}))
     assert [level for level, _ in levels_and_paths(PENDING, *texts, fleet="t4:3")] == ["note"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import fragment
-from tests.unit.tools.check.rules.shape.finding import levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import levels_and_messages
 
 RULE = fragment.RULE
 
@@ -25,16 +25,16 @@ RULE = fragment.RULE
         ("replicaCount: 3\n", "the values of a Helm chart, or some other configuration"),
     ],
 )
-def test_what_it_seems_to_be(text: str, seems: str) -> None:
+def test_kind_of_fragment(text: str, seems: str) -> None:
     assert levels_and_messages(RULE, text) == [
         ("note", f"no Kubernetes object, for want of apiVersion and kind; this looks like {seems}")
     ]
 
 
-def test_half_of_a_type_is_none() -> None:
+def test_document_without_kind() -> None:
     ((_, message),) = levels_and_messages(RULE, "apiVersion: v2\nname: my-chart\n")
     assert message.startswith("no Kubernetes object, for want of kind")
 
 
-def test_objects_are_no_fragments_of_whatever_kind() -> None:
+def test_custom_kinds_are_objects() -> None:
     assert levels_and_messages(RULE, "apiVersion: example.com/v1\nkind: Thing\n") == []

@@ -14,7 +14,7 @@ from allotment.model.validation import disabled_fields
 from allotment.tools.check.objects.gates import disabled_gates
 from allotment.tools.check.rules.shape import gate_off
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.shape.finding import claim, matches_of
+from tests.unit.tools.check.rules.shape.rule_results import claim, matches_of
 
 RULE = gate_off.RULE
 
@@ -69,14 +69,14 @@ def gates_of(tree: dict[str, Any], **gates: bool) -> set[str]:
 
 
 @pytest.mark.parametrize(("gate", "tree"), NEEDY, ids=str)
-def test_what_needs_a_gate_is_what_the_api_server_drops_without(gate: str, tree: dict[str, Any]) -> None:
+def test_gated_fields_are_those_that_the_api_server_drops(gate: str, tree: dict[str, Any]) -> None:
     assert gates_of(tree) == set()
     assert gates_of(tree, **{gate: False}) == {gate}
     assert _is_changed(tree, {**EVERYTHING, gate: False})
     assert not _is_changed(tree, EVERYTHING)
 
 
-def test_every_gate_that_drops_something_is_tried() -> None:
+def test_every_gate_with_dropped_fields_is_tested() -> None:
     tables = (disabled_fields._CLAIM_SPEC, disabled_fields._SLICE_SPEC, disabled_fields._DEVICE_CLASS)
     assert {gate for gate, _ in NEEDY} == {gate for table in tables for entry in table for gate in entry.gates} - {
         "DRAResourceClaimDeviceStatus"
@@ -97,13 +97,13 @@ def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
     return disabled_fields.device_class(value, None, features) != value
 
 
-def test_v1beta1_has_the_fields_elsewhere() -> None:
+def test_fields_of_v1beta1() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  tolerations: [{operator: Exists}]", version="v1beta1")
     (found,) = matches_of(RULE, text, kube="1.35")
     assert found.path[-1] == "tolerations"
 
 
-def test_what_is_said() -> None:
+def test_message_and_help() -> None:
     text = claim("- name: a\n  exactly: {deviceClassName: a, tolerations: [{operator: Exists}]}")
     (found,) = matches_of(RULE, text, kube="1.35")
     assert found.message == (
@@ -117,7 +117,7 @@ def test_what_is_said() -> None:
     assert matches_of(RULE, text) == []
 
 
-def test_many_places_are_told_at_the_first() -> None:
+def test_many_places_are_reported_at_the_first() -> None:
     devices = [{"name": f"gpu-{n}", "taints": [{"key": "a", "effect": "NoSchedule"}]} for n in range(3)]
     tree = a_slice({})
     tree["spec"]["devices"] = devices
@@ -126,13 +126,13 @@ def test_many_places_are_told_at_the_first() -> None:
     assert "(here and in 2 more places)" in found.message
 
 
-def test_a_release_that_does_not_know_the_field_refuses_it() -> None:
+def test_release_without_the_field_rejects_it() -> None:
     (found,) = matches_of(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
     assert found.level == "error"
     assert "which Kubernetes 1.35 does not have (it came with 1.36)" in found.message
 
 
-def test_kinds_have_gates_too() -> None:
+def test_gated_kinds() -> None:
     rule = (
         "apiVersion: resource.k8s.io/v1beta2\nkind: DeviceTaintRule\nmetadata: {name: a}\n"
         "spec: {taint: {key: a, effect: NoSchedule}}\n"
@@ -144,7 +144,7 @@ def test_kinds_have_gates_too() -> None:
     assert matches_of(RULE, rule, kube="1.37") == []
 
 
-def test_pods_that_ask_for_a_class_by_its_own_resource() -> None:
+def test_implicit_extended_resource() -> None:
     text = """\
 apiVersion: v1
 kind: Pod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import given_twice
-from tests.unit.tools.check.rules.shape.finding import claim, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import claim, levels_and_messages
 
 RULE = given_twice.RULE
 ONE = claim("- name: a\n  exactly: {deviceClassName: a}")
@@ -11,26 +11,26 @@ OLD = claim("- name: a\n  deviceClassName: a", version="v1beta1")
 TWO = claim("- name: a\n  exactly: {deviceClassName: a, count: 2}")
 
 
-def test_in_one_file_a_spec_cannot_be_changed() -> None:
+def test_different_spec_in_one_file_is_an_error() -> None:
     assert levels_and_messages(RULE, f"{ONE}---\n{TWO}") == [
         ("error", "ResourceClaim default/gpu is in line 4 already, with another spec, which cannot be changed")
     ]
 
 
-def test_what_says_the_same_does_no_harm() -> None:
+def test_equal_objects_are_a_note() -> None:
     assert [level for level, _ in levels_and_messages(RULE, f"{ONE}---\n{ONE}")] == ["note"]
     assert [level for level, _ in levels_and_messages(RULE, f"{ONE}---\n{OLD}")] == ["note"]
     assert levels_and_messages(RULE, {"a.yaml": ONE, "b.yaml": ONE}) == []
 
 
-def test_files_of_one_folder_may_be_applied_together_or_not() -> None:
+def test_files_of_one_folder_are_a_note() -> None:
     assert levels_and_messages(RULE, {"x/a.yaml": ONE, "x/b.yaml": TWO}) == [
         ("note", "ResourceClaim default/gpu is in a.yaml:4 already, with another spec, which cannot be changed")
     ]
     assert levels_and_messages(RULE, {"x/a.yaml": ONE, "y/a.yaml": TWO}) == []
 
 
-def test_namespaces_tell_objects_apart_but_not_those_of_the_cluster() -> None:
+def test_namespace_only_matters_for_namespaced_kinds() -> None:
     elsewhere = TWO.replace("  name: gpu\n", "  name: gpu\n  namespace: other\n", 1)
     assert levels_and_messages(RULE, f"{ONE}---\n{elsewhere}") == []
     device_class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec: {}\n"
@@ -38,7 +38,7 @@ def test_namespaces_tell_objects_apart_but_not_those_of_the_cluster() -> None:
     assert [level for level, _ in levels_and_messages(RULE, f"{device_class}---\n{other}")] == ["note"]
 
 
-def test_other_kinds_are_replaced() -> None:
+def test_other_kinds_are_overwritten() -> None:
     first = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: ClusterIP}\n"
     second = first.replace("ClusterIP", "NodePort")
     ((level, message),) = levels_and_messages(RULE, f"{first}---\n{second}")
@@ -46,6 +46,6 @@ def test_other_kinds_are_replaced() -> None:
     assert message.endswith("the later one replaces it")
 
 
-def test_generated_names_are_new_each_time() -> None:
+def test_generated_names_are_unique() -> None:
     text = ONE.replace("name: gpu\n", "generateName: gpu-\n", 1)
     assert levels_and_messages(RULE, f"{text}---\n{text}") == []

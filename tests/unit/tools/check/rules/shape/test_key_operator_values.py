@@ -8,7 +8,7 @@ from allotment.cel.selector import compile_selector
 from allotment.model.features import Features
 from allotment.tools.check.rules.shape import key_operator_values, unknown_field
 from allotment.tools.check.selectors.cel_conversion import to_cel
-from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents
+from tests.unit.tools.check.rules.shape.rule_results import claim, fixed_documents, matches_of
 
 RULE = key_operator_values.RULE
 GPU = 'device.attributes["gpu.nvidia.com"]'
@@ -35,7 +35,7 @@ def request(selector: str, device_class: str = "gpu.nvidia.com") -> str:
         ("cudaComputeCapability", "Gte", ["8.0"], f'{GPU}.cudaComputeCapability.compareTo(semver("8.0.0")) >= 0'),
     ],
 )
-def test_what_was_meant(key: str, operator: str, values: list[str], expression: str) -> None:
+def test_conversion_to_cel(key: str, operator: str, values: list[str], expression: str) -> None:
     meant = to_cel(key, operator, values, "gpu.nvidia.com")
     assert meant is not None
     assert meant.expression == expression
@@ -54,11 +54,11 @@ def test_what_was_meant(key: str, operator: str, values: list[str], expression: 
         ("9 lives", "Exists", []),
     ],
 )
-def test_what_nobody_can_tell(key: str, operator: str, values: list[str]) -> None:
+def test_selectors_that_cannot_be_converted(key: str, operator: str, values: list[str]) -> None:
     assert to_cel(key, operator, values, "gpu.nvidia.com") is None
 
 
-def test_the_fix_says_what_it_guessed_and_is_not_safe() -> None:
+def test_fix_is_unsafe_and_states_its_assumption() -> None:
     text = request('{key: memory, operator: Gt, values: ["16000"]}')
     (found,) = matches_of(RULE, text)
     assert matches_of(unknown_field.RULE, text) == []
@@ -70,7 +70,7 @@ def test_the_fix_says_what_it_guessed_and_is_not_safe() -> None:
     ]
 
 
-def test_a_class_of_the_files_tells_its_driver() -> None:
+def test_driver_from_a_class_of_the_files() -> None:
     device_class = """\
 ---
 apiVersion: resource.k8s.io/v1

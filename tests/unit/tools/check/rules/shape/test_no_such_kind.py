@@ -7,7 +7,7 @@ import pytest
 from allotment.tools.check.rules.shape import fragment, no_such_kind, unknown_field
 from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of
-from tests.unit.tools.check.rules.shape.finding import matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import fixed_documents, levels_and_messages, matches_of
 
 RULE = no_such_kind.RULE
 
@@ -16,7 +16,7 @@ def manifest(version: str, kind: str, spec: str = "{}") -> str:
     return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n"
 
 
-def test_a_misspelt_kind() -> None:
+def test_misspelled_kind() -> None:
     text = manifest("resource.k8s.io/v1", "ResourceClaims")
     assert levels_and_messages(RULE, text) == [("error", "there is no kind ResourceClaims in resource.k8s.io/v1")]
     assert fixed_documents(RULE, text)[0]["kind"] == "ResourceClaim"
@@ -31,7 +31,7 @@ def test_a_misspelt_kind() -> None:
         ("apps/v1", "Pod", "v1"),
     ],
 )
-def test_a_kind_of_another_group(version: str, kind: str, right: str) -> None:
+def test_kind_of_another_group(version: str, kind: str, right: str) -> None:
     text = manifest(version, kind)
     assert fixed_documents(RULE, text)[0]["apiVersion"] == right
     (found,) = matches_of(RULE, text)
@@ -53,18 +53,20 @@ def test_a_kind_of_another_group(version: str, kind: str, right: str) -> None:
 )
 def test_classic_dra(version: str, kind: str, spec: str) -> None:
     text = manifest(version, kind, spec)
-    assert levels_and_messages(RULE, text) == [("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has")]
+    assert levels_and_messages(RULE, text) == [
+        ("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has")
+    ]
     (found,) = matches_of(RULE, text)
     assert found.help
     assert found.fix is None
     assert levels_and_messages(unknown_field.RULE, text) == []
 
 
-def test_custom_kinds_exist_for_all_we_know() -> None:
+def test_custom_kinds_are_assumed_to_exist() -> None:
     assert levels_and_messages(RULE, manifest("resource.nvidia.com/v1beta1", "ComputeDomain")) == []
 
 
-def test_an_object_without_a_version_is_an_object() -> None:
+def test_object_without_api_version() -> None:
     text = "kind: Pod\nmetadata: {name: a}\nspec: {}\n"
     assert [level for level, _ in levels_and_messages(RULE, text)] == ["warning"]
     assert list(fixed_documents(RULE, text)[0]) == ["apiVersion", "kind", "metadata", "spec"]
@@ -72,14 +74,16 @@ def test_an_object_without_a_version_is_an_object() -> None:
     assert levels_and_messages(fragment.RULE, text) == []
 
 
-def test_the_field_of_classic_dra_gives_it_away_in_any_version() -> None:
+def test_classic_dra_field_in_any_version() -> None:
     text = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n"
     text += "  resourceClassName: gpu.example.com\n  allocationMode: WaitForFirstConsumer\n"
-    assert levels_and_messages(RULE, text) == [("error", "resourceClassName is classic DRA, which Kubernetes 1.32 no longer has")]
+    assert levels_and_messages(RULE, text) == [
+        ("error", "resourceClassName is classic DRA, which Kubernetes 1.32 no longer has")
+    ]
     assert [one.code for one in check(bundle_of(text))] == ["S107"]
 
 
-def test_parameters_of_classic_dra_had_kinds_of_the_vendor() -> None:
+def test_vendor_specific_parameters_of_classic_dra() -> None:
     text = "apiVersion: gpu.nvidia.com/v1\nkind: GpuClaimParameters\nmetadata: {name: a}\nspec: {count: 1}\n"
     assert [level for level, _ in levels_and_messages(RULE, text)] == ["error"]
     assert levels_and_messages(RULE, text.replace("gpu.nvidia.com", "shop.example.com")) == []

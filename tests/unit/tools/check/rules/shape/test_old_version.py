@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.model.versions import from_v1, to_v1
 from allotment.tools.check.rules.shape import no_such_kind, old_version, unknown_field, wrong_type
-from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import claim, fixed_documents, levels_and_messages, matches_of
 
 RULE = old_version.RULE
 FLAT = "- name: gpu\n  deviceClassName: gpu.example.com"
@@ -24,7 +24,7 @@ def taint_rule(version: str) -> str:
     )
 
 
-def test_v1_is_what_releases_serve() -> None:
+def test_v1_is_current() -> None:
     assert levels_and_messages(RULE, claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com")) == []
 
 
@@ -54,17 +54,17 @@ def test_versions_of_claims(version: str, level: str, words: str) -> None:
         ("1.37", "v1", []),
     ],
 )
-def test_taint_rules_have_versions_of_their_own(kube: str, version: str, levels: list[str]) -> None:
+def test_versions_of_taint_rules(kube: str, version: str, levels: list[str]) -> None:
     assert [level for level, _ in levels_and_messages(RULE, taint_rule(version), kube=kube)] == levels
     assert levels_and_messages(no_such_kind.RULE, taint_rule(version), kube=kube) == []
 
 
-def test_classic_dra_is_no_old_version() -> None:
+def test_classic_dra_is_left_to_another_rule() -> None:
     text = claim(FLAT, version="v1alpha2").replace("  devices:\n    requests:\n", "  resourceClassName: x\n#")
     assert levels_and_messages(RULE, text.partition("#")[0]) == []
 
 
-def test_a_claim_written_for_v1_in_an_old_version_needs_the_version_only() -> None:
+def test_v1_shape_in_an_old_version_only_needs_the_version() -> None:
     text = claim("- name: gpu\n  exactly:\n    deviceClassName: gpu.example.com", version="v1beta1")
     assert levels_and_messages(unknown_field.RULE, text) == []
     assert fixed_documents(RULE, text)[0]["spec"]["devices"]["requests"] == [
@@ -72,7 +72,7 @@ def test_a_claim_written_for_v1_in_an_old_version_needs_the_version_only() -> No
     ]
 
 
-def test_a_slice_of_v1alpha3() -> None:
+def test_slice_of_v1alpha3() -> None:
     text = """\
 apiVersion: resource.k8s.io/v1alpha3
 kind: ResourceSlice
@@ -104,7 +104,7 @@ spec:
     assert levels_and_messages(wrong_type.RULE, text) == []
 
 
-def test_capacities_of_v1_in_v1alpha3_are_right_after_the_fix() -> None:
+def test_v1_capacities_in_v1alpha3_are_kept() -> None:
     text = """\
 apiVersion: resource.k8s.io/v1alpha3
 kind: ResourceSlice
@@ -118,10 +118,12 @@ spec:
     capacity: {memory: {value: 80Gi}}
 """
     assert levels_and_messages(unknown_field.RULE, text) == []
-    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}]
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [
+        {"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}
+    ]
 
 
-def test_what_classic_controllers_left_in_v1alpha3_goes() -> None:
+def test_fields_of_classic_dra_are_removed() -> None:
     text = claim(FLAT, version="v1alpha3").replace("spec:\n", "spec:\n  controller: example.com\n")
     assert "controller" not in fixed_documents(RULE, text)[0]["spec"]
 
@@ -177,6 +179,6 @@ slices = st.fixed_dictionaries(
 
 
 @given(st.one_of(claims, slices), st.sampled_from(["v1beta1", "v1alpha3"]))
-def test_the_fix_does_what_the_api_server_does(tree: dict[str, Any], version: str) -> None:
+def test_fix_equals_the_api_servers_conversion(tree: dict[str, Any], version: str) -> None:
     written = from_v1({"apiVersion": "resource.k8s.io/v1", **tree}, f"resource.k8s.io/{version}")
     assert fixed_documents(RULE, json.dumps(written)) == [to_v1(written)]

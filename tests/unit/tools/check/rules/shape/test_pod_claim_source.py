@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import pod_claim_source, unknown_field
-from tests.unit.tools.check.rules.shape.finding import matches_of, fixed_documents
+from tests.unit.tools.check.rules.shape.rule_results import fixed_documents, matches_of
 
 RULE = pod_claim_source.RULE
 
@@ -25,7 +25,7 @@ spec:
 """
 
 
-def test_templates_of_workloads_have_it_too() -> None:
+def test_templates_of_workloads() -> None:
     text = deployment("{name: gpu, source: {resourceClaimTemplateName: one-gpu}}")
     assert matches_of(unknown_field.RULE, text) == []
     entries = fixed_documents(RULE, text)[0]["spec"]["template"]["spec"]["resourceClaims"]
@@ -33,7 +33,7 @@ def test_templates_of_workloads_have_it_too() -> None:
 
 
 @pytest.mark.parametrize("source", ["{}", "one-gpu", "{resourceClaimName: a}, resourceClaimName: b"])
-def test_where_nothing_plain_is_named_there_is_no_fix(source: str) -> None:
+def test_ambiguous_source_has_no_fix(source: str) -> None:
     (found,) = matches_of(RULE, deployment(f"{{name: gpu, source: {source}}}"))
     assert found.fix is None
     assert found.help

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.shape import gate_off, refused
-from tests.unit.tools.check.rules.shape.finding import claim, matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import claim, fixed_documents, levels_and_messages, matches_of
 
 RULE = refused.RULE
 GOOD = "- name: a\n  exactly: {deviceClassName: a}"
 
 
-def test_the_servers_words_at_the_place_as_written() -> None:
+def test_server_message_at_the_written_path() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  count: -1", version="v1beta1")
     (found,) = matches_of(RULE, text)
     assert found.message == "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"
     assert found.path == ("spec", "devices", "requests", 0, "count")
 
 
-def test_what_is_missing_is_told_where_it_belongs() -> None:
+def test_missing_field_is_reported_at_its_parent() -> None:
     (found,) = matches_of(RULE, claim("- name: a"))
     assert found.path == ("spec", "devices", "requests", 0)
     assert "exactly one of `exactly` or `firstAvailable` is required" in found.message
@@ -54,19 +54,21 @@ spec: {taint: {key: a, effect: Never}}
     ]
 
 
-def test_an_expression_that_is_not_there_is_missed() -> None:
-    ((_, message),) = levels_and_messages(RULE, claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {}}]}"))
+def test_missing_expression() -> None:
+    ((_, message),) = levels_and_messages(
+        RULE, claim("- name: a\n  exactly: {deviceClassName: a, selectors: [{cel: {}}]}")
+    )
     assert "cel.expression: Invalid value" in message
 
 
-def test_an_expression_that_is_too_long_is_not_even_compiled() -> None:
+def test_long_expression_is_not_compiled() -> None:
     expression = " || ".join(["true"] * 2000)
     request = f"- name: a\n  exactly: {{deviceClassName: a, selectors: [{{cel: {{expression: '{expression}'}}}}]}}"
     ((_, message),) = levels_and_messages(RULE, claim(request))
     assert message.endswith("Too long: may not be more than 10240 bytes")
 
 
-def test_pods_and_what_workloads_make() -> None:
+def test_pod_templates_of_workloads() -> None:
     text = """\
 apiVersion: apps/v1
 kind: Deployment
@@ -92,11 +94,11 @@ spec:
         claim("- name: a\n  exactly: {deviceClassName: a, adminAccess: true}"),  # the namespace's label
     ],
 )
-def test_what_other_rules_explain(text: str) -> None:
+def test_errors_that_other_rules_explain(text: str) -> None:
     assert levels_and_messages(RULE, text) == []
 
 
-def test_an_error_of_a_gate_is_the_gates() -> None:
+def test_errors_of_disabled_gates_are_left_to_their_rule() -> None:
     text = claim("- name: a\n  firstAvailable: [{name: b, deviceClassName: c}]")
     off = {"DRAPrioritizedList": False}
     assert levels_and_messages(RULE, text, gates=off) == []
@@ -107,7 +109,7 @@ def test_an_error_of_a_gate_is_the_gates() -> None:
     ]
 
 
-def test_what_is_to_be_filled_in_is_a_note() -> None:
+def test_placeholders_are_a_note() -> None:
     text = claim(GOOD).replace("name: gpu\n", "name: ${APP}-gpu\n", 1)
     assert levels_and_messages(RULE, text) == [
         ("note", '"${APP}-gpu" is to be filled in: as it stands, the API server refuses the ResourceClaim')
@@ -118,14 +120,14 @@ def test_what_is_to_be_filled_in_is_a_note() -> None:
     ("written", "meant", "safe"),
     [("all", "All", True), ("Exact", "ExactCount", False), ("exactcount", "ExactCount", True)],
 )
-def test_one_of_few_values(written: str, meant: str, safe: bool) -> None:
+def test_unsupported_value_is_corrected(written: str, meant: str, safe: bool) -> None:
     text = claim(f"- name: a\n  exactly: {{deviceClassName: a, allocationMode: {written}}}")
     (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert (found.fix.text, found.fix.safe) == (f"write {meant}", safe)
 
 
-def test_a_container_names_a_claim_of_its_pod() -> None:
+def test_unknown_claim_of_a_container_is_corrected() -> None:
     text = """apiVersion: v1
 kind: Pod
 metadata: {name: a}
@@ -141,5 +143,7 @@ spec:
 
 def test_pods_and_workloads_need_names() -> None:
     pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: i}]}\n"
-    assert levels_and_messages(RULE, pod) == [("error", "metadata.name: Required value: name or generateName is required")]
+    assert levels_and_messages(RULE, pod) == [
+        ("error", "metadata.name: Required value: name or generateName is required")
+    ]
     assert levels_and_messages(RULE, pod + "metadata: {generateName: a-}\n") == []

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from allotment.model.validation.names import label_problems
 from allotment.tools.check.rules.shape import refused, request_without_name
-from tests.unit.tools.check.rules.shape.finding import claim, devices_of, matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import (
+    claim,
+    devices_of,
+    fixed_documents,
+    levels_and_messages,
+    matches_of,
+)
 
 RULE = request_without_name.RULE
 
@@ -20,7 +26,7 @@ def nameless_request(name: str) -> str:
     return f"- exactly: {{deviceClassName: {name}}}"
 
 
-def test_a_request_is_called_what_its_class_is_called() -> None:
+def test_name_from_the_class() -> None:
     assert fixed_names(claim(nameless_request("mig.nvidia.com"))) == ["mig"]
     assert fixed_names(claim(nameless_request("my-fine-class"))) == ["gpu"]
     (found,) = matches_of(RULE, claim(nameless_request("mig.nvidia.com")))
@@ -28,29 +34,31 @@ def test_a_request_is_called_what_its_class_is_called() -> None:
     assert found.fix.safe
 
 
-def test_the_name_stands_first() -> None:
+def test_name_is_the_first_field() -> None:
     (request,) = devices_of(fixed_documents(RULE, claim(nameless_request("gpu.nvidia.com")))[0])["requests"]
     assert list(request) == ["name", "exactly"]
 
 
-def test_several_without_a_name_are_counted() -> None:
+def test_several_names_are_numbered() -> None:
     requests = f"{nameless_request('gpu.nvidia.com')}\n- name: gpu-1\n  exactly: {{deviceClassName: a}}\n{nameless_request('x')}"
     assert fixed_names(claim(requests)) == ["gpu-2", "gpu-1", "gpu-3"]
 
 
-def test_a_name_that_a_constraint_uses_is_the_one() -> None:
+def test_undefined_name_of_a_constraint_is_used() -> None:
     rest = '    constraints:\n    - requests: ["big"]\n      matchAttribute: gpu.nvidia.com/parentUUID\n'
     assert fixed_names(claim(nameless_request("mig.nvidia.com"), devices_extra=rest)) == ["big"]
 
 
-def test_alternatives_need_names_too() -> None:
+def test_alternatives_need_names() -> None:
     text = claim("- name: gpu\n  firstAvailable:\n  - deviceClassName: a\n  - deviceClassName: b")
-    assert [message for _, message in levels_and_messages(RULE, text)] == ["an alternative of a request needs a name"] * 2
+    assert [message for _, message in levels_and_messages(RULE, text)] == [
+        "an alternative of a request needs a name"
+    ] * 2
     (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert [one["name"] for one in request["firstAvailable"]] == ["gpu-1", "gpu-2"]
 
 
-def test_a_name_that_is_no_label_is_mended_wherever_it_stands() -> None:
+def test_invalid_name_is_fixed_in_all_references() -> None:
     rest = """\
     constraints:
     - requests: [myGPU.0, ok]
@@ -68,7 +76,8 @@ spec:
     resources: {claims: [{name: a, request: myGPU.0}]}
 """
     text = claim(
-        "- name: myGPU.0\n  exactly: {deviceClassName: a}\n- name: ok\n  exactly: {deviceClassName: a}", devices_extra=rest
+        "- name: myGPU.0\n  exactly: {deviceClassName: a}\n- name: ok\n  exactly: {deviceClassName: a}",
+        devices_extra=rest,
     )
     (found,) = matches_of(RULE, text + pod)
     assert found.message == "\"myGPU.0\" cannot be the name of a request: it must be lower-case letters, digits and '-'"
@@ -80,26 +89,29 @@ spec:
     assert mended_pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "a", "request": "my-gpu-0"}]
 
 
-def test_the_api_server_says_so_too_and_is_not_repeated() -> None:
+def test_server_error_is_not_repeated() -> None:
     assert matches_of(refused.RULE, claim(nameless_request("a"))) == []
     assert matches_of(refused.RULE, claim("- name: A\n  exactly: {deviceClassName: a}")) == []
 
 
 @given(st.lists(st.text(st.sampled_from("aB0-._/ é"), max_size=70), min_size=1, max_size=4))
-def test_every_name_can_be_mended(written: list[str]) -> None:
+def test_every_name_can_be_fixed(written: list[str]) -> None:
     items = "\n".join(f"- name: {name!r}\n  exactly: {{deviceClassName: gpu.x}}" for name in dict.fromkeys(written))
     found = fixed_names(claim(items))
     assert not any(label_problems(name) for name in found)
     assert len(set(found)) == len(found)
 
 
-def test_as_many_names_in_use_as_requests_without_one() -> None:
+def test_several_undefined_names_are_assigned_in_order() -> None:
     rest = "    constraints:\n    - requests: [gpu-0, gpu-1]\n      matchAttribute: gpu.amd.com/parentDeviceID\n"
     text = claim(f"{nameless_request('gpu.amd.com')}\n{nameless_request('gpu.amd.com')}", devices_extra=rest)
     assert fixed_names(text) == ["gpu-0", "gpu-1"]
     assert [one.fix.safe for one in matches_of(RULE, text) if one.fix] == [False, False]  # which is which is a guess
 
 
-def test_a_name_in_use_for_something_else_is_not_taken() -> None:
+def test_generated_name_avoids_referenced_names() -> None:
     rest = "    constraints:\n    - requests: [gpu-1]\n      matchAttribute: a.example.com/b\n"
-    assert fixed_names(claim(f"{nameless_request('x')}\n{nameless_request('x')}", devices_extra=rest)) == ["gpu-2", "gpu-3"]
+    assert fixed_names(claim(f"{nameless_request('x')}\n{nameless_request('x')}", devices_extra=rest)) == [
+        "gpu-2",
+        "gpu-3",
+    ]

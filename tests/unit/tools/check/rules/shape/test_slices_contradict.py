@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import slices_contradict
-from tests.unit.tools.check.rules.shape.finding import matches_of, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import levels_and_messages, matches_of
 
 RULE = slices_contradict.RULE
 
@@ -22,23 +22,23 @@ spec:
 """
 
 
-def test_both_places_are_told() -> None:
+def test_both_places_are_reported() -> None:
     (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
     assert found.path == ("spec", "devices", 0, "name")
     assert found.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
     assert found.help == "the other is at file.yaml:9:20"
 
 
-def test_counts_that_differ() -> None:
+def test_different_counts() -> None:
     (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
     assert found.path == ("spec", "pool", "resourceSliceCount")
 
 
-def test_slices_that_agree() -> None:
+def test_consistent_slices() -> None:
     assert matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-1")) == []
 
 
-def test_slices_of_different_folders_are_of_different_clusters() -> None:
+def test_slices_of_different_folders_are_independent() -> None:
     one, two = RULE.bad.split("---\n")
     assert levels_and_messages(RULE, {"a/a.yaml": one, "b/b.yaml": two}) == []
     assert [level for level, _ in levels_and_messages(RULE, {"a/a.yaml": one, "a/b.yaml": two})] == ["warning"]

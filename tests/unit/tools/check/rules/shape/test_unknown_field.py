@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.shape import unknown_field
-from tests.unit.tools.check.rules.shape.finding import claim, devices_of, matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import (
+    claim,
+    devices_of,
+    fixed_documents,
+    levels_and_messages,
+    matches_of,
+)
 
 RULE = unknown_field.RULE
 GOOD = "- name: gpu\n  exactly: {deviceClassName: gpu.example.com}\n"
 
 
-def test_a_near_name_is_offered_and_not_more_than_that() -> None:
+def test_similar_field_is_an_unsafe_fix() -> None:
     text = claim(GOOD, devices_extra="    constraint: []\n")
     (found,) = matches_of(RULE, text)
     assert found.message == 'DeviceClaim has no field "constraint"'
@@ -19,12 +25,12 @@ def test_a_near_name_is_offered_and_not_more_than_that() -> None:
     assert "constraints" in devices_of(fixed_documents(RULE, text)[0])
 
 
-def test_a_name_that_is_there_already_is_not_written_twice() -> None:
+def test_existing_field_is_not_overwritten() -> None:
     (found,) = matches_of(RULE, claim(GOOD, devices_extra="    constraint: []\n    constraints: []\n"))
     assert found.fix is None
 
 
-def test_a_field_one_level_too_high_moves_down() -> None:
+def test_field_moves_to_its_level() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  requests: []\n"
     assert fixed_documents(RULE, text)[0]["spec"] == {"devices": {"requests": []}}
     (found,) = matches_of(RULE, text)
@@ -32,7 +38,7 @@ def test_a_field_one_level_too_high_moves_down() -> None:
     assert not found.fix.safe
 
 
-def test_a_template_holds_a_whole_claims_spec() -> None:
+def test_template_without_inner_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: a}\nspec:\n  devices: {}\n"
     assert fixed_documents(RULE, text)[0]["spec"] == {"spec": {"devices": {}}}
     (found,) = matches_of(RULE, text)
@@ -40,7 +46,7 @@ def test_a_template_holds_a_whole_claims_spec() -> None:
     assert found.fix.safe
 
 
-def test_devices_of_v1_have_no_basic() -> None:
+def test_basic_is_removed_in_v1() -> None:
     text = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -53,22 +59,27 @@ spec:
   - name: gpu-0
     basic: {attributes: {model: {string: A}}}
 """
-    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [{"name": "gpu-0", "attributes": {"model": {"string": "A"}}}]
+    assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [
+        {"name": "gpu-0", "attributes": {"model": {"string": "A"}}}
+    ]
     (found,) = matches_of(RULE, text)
     assert found.fix is not None
     assert found.fix.safe
 
 
-def test_kinds_of_other_groups_are_looked_at_as_well() -> None:
+def test_kinds_of_other_groups() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {container: []}\n"
     assert levels_and_messages(RULE, text) == [("error", 'PodSpec has no field "container"')]
 
 
-def test_custom_kinds_are_the_business_of_those_who_define_them() -> None:
-    assert levels_and_messages(RULE, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: thing}\n") == []
+def test_custom_kinds_are_not_checked() -> None:
+    assert (
+        levels_and_messages(RULE, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {any: thing}\n")
+        == []
+    )
 
 
-def test_only_a_template_has_a_spec_in_its_spec() -> None:
+def test_claim_with_inner_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  spec:\n"
     text += "    devices: {requests: [{name: gpu, exactly: {deviceClassName: a}}]}\n"
     (found,) = matches_of(RULE, text)
@@ -78,7 +89,7 @@ def test_only_a_template_has_a_spec_in_its_spec() -> None:
     assert list(fixed_documents(RULE, text)[0]["spec"]) == ["devices"]
 
 
-def test_a_pod_names_no_class() -> None:
+def test_pod_entry_with_a_class() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n"
     (found,) = matches_of(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
     assert found.fix is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.tools.check.rules.shape import untyped_value, wrong_type
-from tests.unit.tools.check.rules.shape.finding import matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import fixed_documents, levels_and_messages, matches_of
 
 RULE = untyped_value.RULE
 
@@ -40,7 +40,7 @@ spec:
         ("{mine: 1.5}", {"mine": {"string": "1.5"}}, False),
     ],
 )
-def test_attributes_get_the_type_that_the_driver_or_the_value_has(written: str, typed: Any, safe: bool) -> None:
+def test_type_from_the_driver_or_the_value(written: str, typed: Any, safe: bool) -> None:
     text = a_slice(written)
     (found,) = matches_of(RULE, text)
     assert found.fix is not None
@@ -49,7 +49,7 @@ def test_attributes_get_the_type_that_the_driver_or_the_value_has(written: str, 
     assert levels_and_messages(wrong_type.RULE, text) == []
 
 
-def test_capacities_have_a_value() -> None:
+def test_bare_capacity() -> None:
     text = a_slice(capacity="{memory: 40Gi, cores: 108}")
     assert levels_and_messages(RULE, text)[0] == ("error", "memory is a bare quantity, and must be {value: 40Gi}")
     assert fixed_documents(RULE, text)[0]["spec"]["devices"][0]["capacity"] == {
@@ -58,12 +58,12 @@ def test_capacities_have_a_value() -> None:
     }
 
 
-def test_what_is_no_quantity_is_not_made_one() -> None:
+def test_invalid_quantity_has_no_fix() -> None:
     (found,) = matches_of(RULE, a_slice(capacity="{memory: lots}"))
     assert found.fix is None
 
 
-def test_a_piece_of_a_slice() -> None:
+def test_fragment_of_a_slice() -> None:
     text = "attributes: {architecture: Ampere}\ncapacity: {memory: 40Gi}\n"
     assert [level for level, _ in levels_and_messages(RULE, text)] == ["warning", "warning"]
     assert fixed_documents(RULE, text) == [
@@ -71,11 +71,11 @@ def test_a_piece_of_a_slice() -> None:
     ]
 
 
-def test_typed_values_are_fine() -> None:
+def test_typed_values_are_not_reported() -> None:
     assert levels_and_messages(RULE, a_slice("{a: {string: x}}", "{memory: {value: 1Gi}}")) == []
 
 
-def test_an_amount_as_people_write_it() -> None:
+def test_common_notations_of_memory() -> None:
     text = SLICE_OF_MEMORY.format(memory="40GB")
     (found,) = matches_of(RULE, text)
     assert found.fix is not None

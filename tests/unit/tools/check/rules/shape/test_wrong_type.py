@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from allotment.tools.check.rules.shape import wrong_type
-from tests.unit.tools.check.rules.shape.finding import claim, devices_of, matches_of, fixed_documents, levels_and_messages
+from tests.unit.tools.check.rules.shape.rule_results import (
+    claim,
+    devices_of,
+    fixed_documents,
+    levels_and_messages,
+    matches_of,
+)
 
 RULE = wrong_type.RULE
 
@@ -32,7 +38,7 @@ def claim_with_fields(fields: str) -> str:
         ("selectors: [{cel: 'true'}]", "selectors", [{"cel": {"expression": "true"}}], True),
     ],
 )
-def test_what_is_plainly_meant(written: str, field: str, meant: Any, safe: bool) -> None:
+def test_conversions(written: str, field: str, meant: Any, safe: bool) -> None:
     text = claim_with_fields(written)
     (found,) = matches_of(RULE, text)
     assert found.fix is not None
@@ -42,25 +48,29 @@ def test_what_is_plainly_meant(written: str, field: str, meant: Any, safe: bool)
 
 
 @pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cell: {}}", "adminAccess: maybe"])
-def test_what_nobody_can_tell(written: str) -> None:
+def test_values_without_conversion(written: str) -> None:
     (found,) = matches_of(RULE, claim_with_fields(written))
     assert found.fix is None
 
 
-def test_one_name_is_a_list_of_one() -> None:
+def test_single_name_becomes_a_list() -> None:
     text = claim("- name: a\n  exactly: {deviceClassName: a}", devices_extra="    config:\n    - requests: a\n")
     assert devices_of(fixed_documents(RULE, text)[0])["config"] == [{"requests": ["a"]}]
 
 
-def test_how_it_is_said() -> None:
-    assert levels_and_messages(RULE, claim_with_fields('count: "2"')) == [("error", 'count is the string "2", and must be a whole number')]
-    assert levels_and_messages(RULE, claim_with_fields("selectors: {}")) == [("error", "selectors is an object, and must be a list")]
+def test_messages() -> None:
+    assert levels_and_messages(RULE, claim_with_fields('count: "2"')) == [
+        ("error", 'count is the string "2", and must be a whole number')
+    ]
+    assert levels_and_messages(RULE, claim_with_fields("selectors: {}")) == [
+        ("error", "selectors is an object, and must be a list")
+    ]
     assert levels_and_messages(RULE, claim_with_fields("capacity: {requests: {memory: lots}}")) == [
         ("error", 'memory is the string "lots", and must be a quantity')
     ]
 
 
-def test_other_kinds_too() -> None:
+def test_other_kinds() -> None:
     text = """\
 apiVersion: v1
 kind: Pod
@@ -72,12 +82,12 @@ spec: {containers: [{name: a, env: [{name: A, value: 1}]}]}
     assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
 
 
-def test_names_of_custom_kinds_are_strings() -> None:
+def test_metadata_of_custom_kinds() -> None:
     text = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: 5}\n"
     assert levels_and_messages(RULE, text) == [("error", "metadata.name is no string")]
 
 
-def test_an_entry_without_its_list_and_a_name_without_its_field() -> None:
+def test_missing_list_and_missing_field() -> None:
     text = claim_with_fields("selectors: {cel: {expression: 'true'}}")
     (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert request["exactly"]["selectors"] == [{"cel": {"expression": "true"}}]
@@ -88,11 +98,11 @@ def test_an_entry_without_its_list_and_a_name_without_its_field() -> None:
     assert fixed_documents(RULE, pod)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
 
 
-def test_what_is_to_be_filled_in_is_of_no_type_yet() -> None:
+def test_placeholders_are_not_reported() -> None:
     assert levels_and_messages(RULE, claim_with_fields("count: ${GPUS}")) == []
 
 
-def test_words_that_yaml_takes_for_truth_stay_words() -> None:
+def test_yaml_booleans_become_strings_as_written() -> None:
     text = claim("- name: y\n  exactly: {deviceClassName: on}")
     (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
     assert (request["name"], request["exactly"]["deviceClassName"]) == ("y", "on")

@@ -7,18 +7,22 @@ from typing import Any
 
 from allotment.tools.check.rule import RuleMatch
 from allotment.tools.check.rules.vocabulary import driver_parameters
-from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, claim, matches_of, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import claim, fixed_document, levels_and_messages, matches_of
 
 RULE = driver_parameters.RULE
 
 
-def claim_with_parameters(parameters: dict[str, Any], *, driver: str = "gpu.nvidia.com", class_name: str = "gpu.nvidia.com") -> str:
+def claim_with_parameters(
+    parameters: dict[str, Any], *, driver: str = "gpu.nvidia.com", class_name: str = "gpu.nvidia.com"
+) -> str:
     """A claim with parameters for its request."""
     config = {"requests": ["gpu"], "opaque": {"driver": driver, "parameters": parameters}}
     return claim("", class_name=class_name, devices_extra=f"    config: {json.dumps([config])}\n")
 
 
-def nvidia_parameters(kind: str = "GpuConfig", version: str = "resource.nvidia.com/v1beta1", **fields: Any) -> dict[str, Any]:
+def nvidia_parameters(
+    kind: str = "GpuConfig", version: str = "resource.nvidia.com/v1beta1", **fields: Any
+) -> dict[str, Any]:
     """Parameters for NVIDIA's driver."""
     return {"apiVersion": version, "kind": kind, **fields}
 
@@ -35,7 +39,7 @@ def single_match(text: str) -> RuleMatch:
     return found
 
 
-def test_a_misspelt_field() -> None:
+def test_misspelled_field() -> None:
     text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "MPS", "mpsconfig": {}}))
     found = single_match(text)
     assert found.level == "error"
@@ -46,7 +50,7 @@ def test_a_misspelt_field() -> None:
     assert fixed_parameters(text)["sharing"] == {"strategy": "MPS", "mpsConfig": {}}
 
 
-def test_a_misspelt_value_is_guessed_at() -> None:
+def test_misspelled_value_is_an_unsafe_fix() -> None:
     text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "Timeslicing"}))
     found = single_match(text)
     assert found.fix is not None
@@ -54,13 +58,15 @@ def test_a_misspelt_value_is_guessed_at() -> None:
     assert fixed_parameters(text)["sharing"] == {"strategy": "TimeSlicing"}
 
 
-def test_a_field_that_a_later_release_may_know_is_a_warning() -> None:
+def test_unknown_field_is_a_warning() -> None:
     assert single_match(claim_with_parameters(nvidia_parameters(colour="red"))).level == "warning"
     assert single_match(claim_with_parameters(nvidia_parameters(kind="QuantumConfig"))).level == "warning"
 
 
-def test_what_cannot_be() -> None:
-    text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 130}}))
+def test_invalid_value_is_an_error() -> None:
+    text = claim_with_parameters(
+        nvidia_parameters(sharing={"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 130}})
+    )
     ((level, message),) = levels_and_messages(RULE, text)
     place = "sharing.mpsConfig.defaultActiveThreadPercentage"
     assert level == "error"
@@ -69,29 +75,39 @@ def test_what_cannot_be() -> None:
     assert [found.path[-1] for found in matches_of(RULE, mixed)] == ["mpsConfig"]
 
 
-def test_a_kind_for_other_devices() -> None:
+def test_kind_for_other_devices() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"))
     assert levels_and_messages(RULE, text) == [
         ("error", "MigDeviceConfig is for devices of type mig, and these are of type gpu: gpu.nvidia.com refuses it")
     ]
     assert fixed_parameters(text)["kind"] == "GpuConfig"
-    assert levels_and_messages(RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="mig.nvidia.com")) == []
+    assert (
+        levels_and_messages(
+            RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="mig.nvidia.com")
+        )
+        == []
+    )
 
 
-def test_a_kind_for_whoever_it_fits_is_passed_over() -> None:
+def test_kind_for_unnamed_requests_is_ignored() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig")).replace('"requests": ["gpu"], ', "")
     assert levels_and_messages(RULE, text) == [
         ("warning", "MigDeviceConfig is for devices of type mig, and these are of type gpu: it is passed over")
     ]
 
 
-def test_a_driver_of_no_device() -> None:
-    text = claim_with_parameters({"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}, driver="gpu.amd.com")
+def test_parameters_for_another_driver() -> None:
+    text = claim_with_parameters(
+        {"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}, driver="gpu.amd.com"
+    )
     assert levels_and_messages(RULE, text) == [
         ("warning", "nobody reads parameters for gpu.amd.com here: the devices are those of gpu.nvidia.com")
     ]
 
 
-def test_a_class_that_nobody_knows_may_bring_anything() -> None:
-    assert levels_and_messages(RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="fast")) == []
+def test_unknown_class_is_not_reported() -> None:
+    assert (
+        levels_and_messages(RULE, claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"), class_name="fast"))
+        == []
+    )
     assert levels_and_messages(RULE, claim_with_parameters({"whatever": 1}, driver="driver.example.com")) == []

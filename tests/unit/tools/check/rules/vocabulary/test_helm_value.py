@@ -6,13 +6,13 @@ import pytest
 
 from allotment.model.editing.tree_edits import edited
 from allotment.tools.check.rules.vocabulary import helm_value
-from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, bundle, matches_of, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import bundle, fixed_document, levels_and_messages, matches_of
 
 RULE = helm_value.RULE
 OURS = "gpuResourcesEnabledOverride: true\nnvidiaDriverRoot: /\n"
 
 
-def test_a_key_that_names_its_place_otherwise() -> None:
+def test_key_with_other_separators() -> None:
     assert levels_and_messages(RULE, RULE.bad) == [
         (
             "warning",
@@ -23,7 +23,7 @@ def test_a_key_that_names_its_place_otherwise() -> None:
     assert levels_and_messages(RULE, RULE.good) == []
 
 
-def test_into_what_is_there_already() -> None:
+def test_key_moves_into_an_existing_value() -> None:
     text = f"{OURS}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
     (found,) = matches_of(RULE, text)
     assert found.fix is not None
@@ -34,17 +34,22 @@ def test_into_what_is_there_already() -> None:
     }
 
 
-def test_a_misspelt_key() -> None:
+def test_misspelled_key() -> None:
     assert fixed_document(RULE, f"{OURS}featureGate:\n  MPSSupport: true\n")["featureGates"] == {"MPSSupport": True}
     assert fixed_document(RULE, f"{OURS}featureGates:\n  MpsSupport: true\n")["featureGates"] == {"MPSSupport": True}
-    assert fixed_document(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {"gpus": {"enabled": False}}
+    assert fixed_document(RULE, f"{OURS}resources:\n  gpu:\n    enabled: false\n")["resources"] == {
+        "gpus": {"enabled": False}
+    }
 
 
-def test_below_a_value_anything_may_stand() -> None:
-    assert levels_and_messages(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n") == []
+def test_keys_below_a_value_are_arbitrary() -> None:
+    assert (
+        levels_and_messages(RULE, f"{OURS}kubeletPlugin:\n  tolerations:\n  - whatever: 1\n  nodeSelector:\n    a: b\n")
+        == []
+    )
 
 
-def test_a_key_that_is_like_none_is_a_note() -> None:
+def test_unknown_key_is_a_note() -> None:
     assert levels_and_messages(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
         ("note", 'the chart of gpu.nvidia.com is not known to have a value "zebra"')
     ]
@@ -52,7 +57,7 @@ def test_a_key_that_is_like_none_is_a_note() -> None:
     assert [level for level, _ in levels_and_messages(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
 
 
-def test_the_switch_against_two_that_hand_out_one_gpu() -> None:
+def test_gpu_resources_override() -> None:
     text = "nvidiaDriverRoot: /\nresources:\n  gpus:\n    enabled: true\n"
     assert [level for level, _ in levels_and_messages(RULE, text)] == ["note"]
     assert fixed_document(RULE, text)["gpuResourcesEnabledOverride"] is True
@@ -69,5 +74,5 @@ def test_the_switch_against_two_that_hand_out_one_gpu() -> None:
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
     ],
 )
-def test_other_documents_are_none_of_its(text: str) -> None:
+def test_other_documents_are_not_checked(text: str) -> None:
     assert levels_and_messages(RULE, text) == []

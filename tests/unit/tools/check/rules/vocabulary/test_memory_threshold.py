@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import memory_threshold
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import NVIDIA, fixed_expressions, selector_messages
 
 RULE = memory_threshold.RULE
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
 
 
-def test_the_label_passes_and_the_figure_does_not() -> None:
+def test_bound_equal_to_the_label() -> None:
     assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
         (
             "warning",
@@ -21,22 +21,24 @@ def test_the_label_passes_and_the_figure_does_not() -> None:
             ),
         )
     ]
-    assert fixed_expressions(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [f'{MEMORY}.compareTo(quantity("79Gi")) >= 0']
+    assert fixed_expressions(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0') == [
+        f'{MEMORY}.compareTo(quantity("79Gi")) >= 0'
+    ]
 
 
 @pytest.mark.parametrize("bound", ["20Gi", "20000Mi", "30Gi", "79Gi", "64Gi", "80G"])
-def test_bounds_that_labels_say_nothing_of(bound: str) -> None:
+def test_bounds_unrelated_to_labels(bound: str) -> None:
     assert selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
 
 
-def test_only_products_that_the_selector_means_count() -> None:
+def test_only_selected_products_count() -> None:
     a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-80GB"'
     assert selector_messages(RULE, f'{a100} && {MEMORY}.compareTo(quantity("80Gi")) >= 0') == []
     hopper = f'{NVIDIA}.architecture == "Hopper"'
     assert len(selector_messages(RULE, f'{hopper} && {MEMORY}.compareTo(quantity("80Gi")) >= 0')) == 1
 
 
-def test_more_than_what_a_product_has_exactly() -> None:
+def test_strict_bound_equal_to_the_memory() -> None:
     # It may mean: not those. Where nothing else is left, it cannot.
     ((level, message),) = selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("40Gi"))')
     assert (level, message) == ("note", "more than 40Gi leaves out NVIDIA A100-SXM4-40GB (40Gi): it has just that")
@@ -48,16 +50,18 @@ def test_more_than_what_a_product_has_exactly() -> None:
 
 
 @pytest.mark.parametrize("bound", ["16000Mi", "24000Mi", "47Gi"])
-def test_a_bound_below_a_label_that_larger_ones_pass_is_meant_so(bound: str) -> None:
+def test_bound_that_larger_products_satisfy(bound: str) -> None:
     assert selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("{bound}"))') == []
 
 
-def test_a_bound_that_leaves_nothing_is_not() -> None:
+def test_bound_that_no_selected_product_satisfies() -> None:
     small = f'{NVIDIA}.productName in ["NVIDIA L4", "Tesla T4", "NVIDIA L40S"]'
-    assert [level for level, _ in selector_messages(RULE, f'{small} && {MEMORY}.isGreaterThan(quantity("47Gi"))')] == ["warning"]
+    assert [level for level, _ in selector_messages(RULE, f'{small} && {MEMORY}.isGreaterThan(quantity("47Gi"))')] == [
+        "warning"
+    ]
 
 
-def test_parts_of_gpus_have_less_than_their_names_say_too() -> None:
+def test_partitions_have_less_than_their_name_says() -> None:
     profile = f'{NVIDIA}.profile == "3g.40gb"'
     expression = f'{profile} && {MEMORY}.compareTo(quantity("40Gi")) >= 0'
     assert [level for level, _ in selector_messages(RULE, expression, class_name="mig.nvidia.com")] == ["warning"]
@@ -66,16 +70,16 @@ def test_parts_of_gpus_have_less_than_their_names_say_too() -> None:
     ]
 
 
-def test_in_a_cluster_only_its_devices_count() -> None:
+def test_only_devices_of_the_cluster_count() -> None:
     expression = f'{MEMORY}.compareTo(quantity("80Gi")) >= 0'
     assert selector_messages(RULE, expression, fleet="a100-80gb") == []
     assert len(selector_messages(RULE, expression, fleet="8xh100")) == 1
 
 
-def test_what_may_be_false_without_harm_is_left_alone() -> None:
+def test_optional_conditions_are_not_reported() -> None:
     assert selector_messages(RULE, f'{MEMORY}.compareTo(quantity("80Gi")) >= 0 || {NVIDIA}.type == "gpu"') == []
 
 
-def test_a_bound_that_nothing_in_the_cluster_passes_is_an_error() -> None:
+def test_bound_that_no_device_of_the_cluster_satisfies_is_an_error() -> None:
     expression = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
     assert [level for level, _ in selector_messages(RULE, expression, fleet="h100")] == ["error"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import no_such_mig_profile
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import NVIDIA, fixed_expressions, selector_messages
 
 RULE = no_such_mig_profile.RULE
 A100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-40GB"'
@@ -16,7 +16,7 @@ def profile(name: str) -> str:
     return f'{NVIDIA}.profile == "{name}"'
 
 
-def test_a_profile_of_another_product() -> None:
+def test_profile_of_another_product() -> None:
     assert selector_messages(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
         ("warning", 'NVIDIA A100-SXM4-40GB has no MIG profile "3g.40gb": with as many slices it is "3g.20gb"')
     ]
@@ -25,7 +25,7 @@ def test_a_profile_of_another_product() -> None:
     ]
 
 
-def test_a_profile_of_another_architecture() -> None:
+def test_profile_of_another_architecture() -> None:
     hopper = f'{NVIDIA}.architecture == "Hopper"'
     assert selector_messages(RULE, f"{hopper} && {profile('1g.10gb')}", class_name="mig.nvidia.com") == []
     ((level, message),) = selector_messages(RULE, f"{hopper} && {profile('1g.5gb')}", class_name="mig.nvidia.com")
@@ -34,7 +34,7 @@ def test_a_profile_of_another_architecture() -> None:
 
 
 @pytest.mark.parametrize("name", ["1g.5gb", "1g.5gb+me", "3g.40gb", "7g.141gb", "3g.47gb", "1g.24gb-me"])
-def test_profiles_that_some_gpu_has(name: str) -> None:
+def test_existing_profiles(name: str) -> None:
     assert selector_messages(RULE, profile(name), class_name="mig.nvidia.com") == []
 
 
@@ -42,12 +42,12 @@ def test_profiles_that_some_gpu_has(name: str) -> None:
     ("written", "meant"),
     [("1g5gb", "1g.5gb"), ("1G.5GB", "1g.5gb"), ("mig-1g.10gb", "1g.10gb"), ("7g.75gb", "7g.80gb"), ("half", "half")],
 )
-def test_what_was_meant(written: str, meant: str) -> None:
+def test_suggested_profile(written: str, meant: str) -> None:
     assert len(selector_messages(RULE, profile(written), class_name="mig.nvidia.com")) == 1
     assert fixed_expressions(RULE, profile(written), class_name="mig.nvidia.com") == [profile(meant)]
 
 
-def test_the_gpus_of_a_cluster_decide() -> None:
+def test_gpus_of_the_cluster_take_precedence() -> None:
     fleet = "a100-40gb/dynamic-mig"
     assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet=fleet) == []
     assert selector_messages(RULE, profile("3g.40gb"), class_name="mig.nvidia.com", fleet=fleet) == [

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import renamed_name
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_document, fixed_expressions, claim, matches_of, selector_messages, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    NVIDIA,
+    claim,
+    fixed_document,
+    fixed_expressions,
+    levels_and_messages,
+    matches_of,
+    selector_messages,
+)
 
 RULE = renamed_name.RULE
 
@@ -12,7 +20,7 @@ TWO_PARTS = claim(
 )  # fmt: skip
 
 
-def test_an_old_name_becomes_the_new_one_in_its_domain() -> None:
+def test_fix_uses_the_new_name_and_domain() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
         (
             "warning",
@@ -24,22 +32,22 @@ def test_an_old_name_becomes_the_new_one_in_its_domain() -> None:
     ]
 
 
-def test_how_to_ask_clusters_of_both_releases_is_told() -> None:
+def test_help_shows_how_to_support_both_releases() -> None:
     found = matches_of(RULE, claim(f'{NVIDIA}.pcieBusID == "0000:07:00.0"'))[0]
     assert '"pcieBusID" in device.attributes["gpu.nvidia.com"]' in found.help
 
 
-def test_a_name_whose_values_were_of_another_kind_is_not_replaced() -> None:
+def test_no_fix_if_the_type_changed() -> None:
     expression = f"{NVIDIA}.index == 0"
     assert len(selector_messages(RULE, expression)) == 1
     assert fixed_expressions(RULE, expression) == [expression]
 
 
-def test_an_old_name_is_right_for_an_old_release() -> None:
+def test_old_name_is_valid_for_an_old_release() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers={"gpu.nvidia.com": "25.8"}) == []
 
 
-def test_a_constraint_on_a_name_with_another_meaning() -> None:
+def test_constraint_on_a_redefined_name() -> None:
     text = TWO_PARTS.format(name="deviceID")
     (level, message), *others = levels_and_messages(RULE, text)
     assert (level, others) == ("warning", [])
@@ -48,7 +56,7 @@ def test_a_constraint_on_a_name_with_another_meaning() -> None:
     assert constraint == {"matchAttribute": "resource.kubernetes.io/pciBusID"}
 
 
-def test_the_slices_of_an_old_driver_have_the_old_names() -> None:
+def test_slices_of_an_old_driver() -> None:
     # Partitions have parentDeviceID there, and GPUs deviceID.
     text = TWO_PARTS.format(name="deviceID")
     constraint = fixed_document(RULE, text, fleet="mi300x-8x-oam/cpx@v0")["spec"]["devices"]["constraints"][0]
@@ -57,19 +65,19 @@ def test_the_slices_of_an_old_driver_have_the_old_names() -> None:
     assert levels_and_messages(RULE, text, fleet="mi300x-8x-oam/spx@v0") == []
 
 
-def test_the_slices_of_a_new_driver_have_the_new_names() -> None:
+def test_slices_of_a_new_driver() -> None:
     for name in ("deviceID", "parentDeviceID"):
         constraint = fixed_document(RULE, TWO_PARTS.format(name=name), fleet="mi300x-8x-oam/cpx")["spec"]["devices"]
         assert constraint["constraints"][0] == {"matchAttribute": "resource.kubernetes.io/pciBusID"}
 
 
-def test_the_new_meaning_is_fine_in_a_selector() -> None:
+def test_new_meaning_in_a_selector_is_not_reported() -> None:
     device = 'device.attributes["gpu.amd.com"].deviceID'
     assert selector_messages(RULE, f'{device} == "0x74a1"', class_name="gpu.amd.com") == []
     assert len(selector_messages(RULE, f'{device} == "8462659767828489944"', class_name="gpu.amd.com")) == 1
 
 
-def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices_do() -> None:
+def test_only_devices_of_the_requests_count() -> None:
     mixed = "mi300x-8x-oam,old=mi300x-8x-oam/cpx@v0,a100-40gb"  # two releases, and another vendor's standard names
     partitions = claim(
         'device.attributes["gpu.amd.com"].type == "amdgpu-partition"',
@@ -80,15 +88,15 @@ def test_what_the_devices_of_the_requests_publish_decides_not_what_other_devices
     assert [one.fix.text for one in found if one.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
 
 
-def test_a_name_that_the_cluster_does_not_have_is_an_error() -> None:
+def test_name_missing_in_the_cluster_is_an_error() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
         ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid comes nearest now')
     ]
-    assert [level for level, _ in selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")] == [
-        "warning"
-    ]
+    assert [
+        level for level, _ in selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")
+    ] == ["warning"]
 
 
-def test_a_name_is_told_once_where_nothing_can_be_mended() -> None:
+def test_name_without_fix_is_reported_once() -> None:
     assert len(selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.index == 2")) == 1
     assert len(selector_messages(RULE, f'{NVIDIA}.pcieBusID == "a" || {NVIDIA}.pcieBusID == "b"')) == 2

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_attribute
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, claim, matches_of, selector_messages
-from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    NVIDIA,
+    claim,
+    fixed_expressions,
+    matches_of,
+    selector_messages,
+)
+from tests.unit.tools.check.rules.vocabulary.rule_results import claim as claim_of
 
 RULE = unknown_attribute.RULE
 
 
-def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
+def test_commonly_mistaken_name_is_replaced() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.model == "NVIDIA L4"') == [
         ("warning", 'gpu.nvidia.com publishes no attribute "model": did you mean "productName"?')
     ]
@@ -19,18 +25,18 @@ def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
     ]
 
 
-def test_a_misspelt_name_becomes_the_nearest() -> None:
+def test_misspelled_name_is_replaced() -> None:
     assert fixed_expressions(RULE, f'{NVIDIA}.productname == "NVIDIA L4"') == [f'{NVIDIA}.productName == "NVIDIA L4"']
 
 
-def test_the_name_alone_is_marked() -> None:
+def test_span_is_the_name() -> None:
     expression = f'true && {NVIDIA}.arch == "Hopper"'
     found = matches_of(RULE, claim_of(expression))[0]
     assert found.span is not None
     assert expression[slice(*found.span)] == "arch"
 
 
-def test_a_name_that_the_drivers_share_brings_its_domain() -> None:
+def test_standard_name_is_moved_to_its_domain() -> None:
     assert fixed_expressions(RULE, f'{NVIDIA}.pcieRoot == "pci0000:44"') == [
         'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:44"'
     ]
@@ -40,39 +46,39 @@ def test_a_name_that_the_drivers_share_brings_its_domain() -> None:
     ]
 
 
-def test_a_guess_can_lead_to_a_capacity() -> None:
+def test_replacement_may_be_a_capacity() -> None:
     assert fixed_expressions(RULE, f'{NVIDIA}.vram.isGreaterThan(quantity("30Gi"))') == [
         'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("30Gi"))'
     ]
 
 
-def test_a_capacity_among_the_attributes_is_another_rules() -> None:
+def test_capacity_read_as_attribute_is_left_to_another_rule() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.memory == quantity("30Gi")') == []
 
 
-def test_a_condition_on_what_nobody_publishes_goes() -> None:
+def test_condition_on_an_unpublished_name_is_removed() -> None:
     assert fixed_expressions(RULE, f'{NVIDIA}.type == "gpu" && {NVIDIA}.nvlink == true') == [f'{NVIDIA}.type == "gpu"']
     assert fixed_expressions(RULE, f'{NVIDIA}.nvlink == true && {NVIDIA}.type == "gpu"') == [f'{NVIDIA}.type == "gpu"']
     assert fixed_expressions(RULE, f"{NVIDIA}.nvlink == true") == []
 
 
-def test_a_condition_that_says_something_else_too_stays() -> None:
+def test_condition_with_other_names_is_kept() -> None:
     expression = f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"'
     assert fixed_expressions(RULE, expression) == [expression]
     assert len(selector_messages(RULE, expression)) == 1
 
 
-def test_what_is_read_only_where_it_exists_is_at_most_a_note() -> None:
+def test_optional_access_is_at_most_a_note() -> None:
     assert selector_messages(RULE, f'"nvlink" in {NVIDIA} && {NVIDIA}.type == "gpu"') == []
     assert selector_messages(RULE, f'{NVIDIA}.?nvlink.orValue(false) || {NVIDIA}.type == "gpu"') == []
     assert [level for level, _ in selector_messages(RULE, f'{NVIDIA}.?arch.orValue("") == "Hopper"')] == ["note"]
 
 
-def test_drivers_that_nobody_told_us_of_publish_anything() -> None:
+def test_unknown_drivers_may_publish_anything() -> None:
     assert selector_messages(RULE, 'device.attributes["gpu.vendor.example"].anything == 1') == []
 
 
-def test_a_name_of_another_release() -> None:
+def test_name_of_another_release() -> None:
     old = {"gpu.nvidia.com": "25.8"}
     assert selector_messages(RULE, f'{NVIDIA}.addressingMode == "HMM"', drivers=old) == [
         ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": it does since release 25.12')
@@ -81,23 +87,27 @@ def test_a_name_of_another_release() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == []  # V303
 
 
-def test_a_name_that_only_other_devices_have() -> None:
+def test_name_of_other_device_types() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"') == [
         ("warning", 'attribute "profile" is published on devices of type mig, and only type gpu gets here')
     ]
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"', class_name="mig.nvidia.com") == []
 
 
-def test_slices_close_the_world() -> None:
+def test_slices_are_the_complete_set_of_names() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.nvlink == true", fleet="8xh100") == [
         ("error", 'no device of the cluster has attribute "nvlink" in gpu.nvidia.com')
     ]
-    assert fixed_expressions(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [f'{NVIDIA}.productName == "Tesla T4"']
+    assert fixed_expressions(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [
+        f'{NVIDIA}.productName == "Tesla T4"'
+    ]
     # One side may be false without the other.
-    assert selector_messages(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
+    assert (
+        selector_messages(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
+    )
 
 
-def test_a_right_name_is_no_mistake_where_the_cluster_has_no_such_devices() -> None:
+def test_known_name_without_such_devices_in_the_cluster() -> None:
     expression = f'{NVIDIA}.profile == "1g.5gb"'
     # That there is no MIG device is told of the request, by the proof.
     assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
@@ -108,7 +118,7 @@ def test_a_right_name_is_no_mistake_where_the_cluster_has_no_such_devices() -> N
     assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
 
 
-def test_slices_know_what_we_do_not() -> None:
+def test_slices_add_unknown_names() -> None:
     cluster = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -125,7 +135,7 @@ spec:
     assert selector_messages(RULE, f"{NVIDIA}.nvlink == true", cluster=cluster) == []
 
 
-def test_drivers_that_nobody_told_of_share_names_too() -> None:
+def test_unknown_drivers_may_publish_standard_names() -> None:
     expression = 'device.attributes["resource.kubernetes.io"].pageSize == "4Ki"'
     assert selector_messages(RULE, expression, class_name="dra.memory") == [
         ("note", "no known driver publishes resource.kubernetes.io/pageSize")
@@ -133,7 +143,7 @@ def test_drivers_that_nobody_told_of_share_names_too() -> None:
     assert fixed_expressions(RULE, expression, class_name="dra.memory") == [expression]
 
 
-def test_a_common_ending_makes_no_name_near() -> None:
+def test_common_ending_is_not_similar() -> None:
     (found,) = matches_of(
         RULE, claim('device.attributes["gpu.amd.com"].targetGfxVersion == "x"', class_name="gpu.amd.com")
     )

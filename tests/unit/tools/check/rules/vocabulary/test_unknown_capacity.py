@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_capacity
-from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, fixed_expressions, claim, selector_messages, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    claim,
+    fixed_document,
+    fixed_expressions,
+    levels_and_messages,
+    selector_messages,
+)
 
 RULE = unknown_capacity.RULE
 NVIDIA = 'device.capacity["gpu.nvidia.com"]'
 
 
-def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
+def test_commonly_mistaken_name_is_replaced() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.gpuMemory.isGreaterThan(quantity("30Gi"))') == [
         ("warning", 'gpu.nvidia.com publishes no capacity "gpuMemory": did you mean "memory"?')
     ]
@@ -18,18 +24,23 @@ def test_a_guessed_name_becomes_the_one_that_is_published() -> None:
     ]
 
 
-def test_published_ones_are_fine() -> None:
+def test_published_capacities_are_not_reported() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.memory.isGreaterThan(quantity("30Gi"))') == []
-    assert selector_messages(RULE, 'device.capacity["gpu.amd.com"].computeUnits == quantity("304")', class_name="gpu.amd.com") == []
+    assert (
+        selector_messages(
+            RULE, 'device.capacity["gpu.amd.com"].computeUnits == quantity("304")', class_name="gpu.amd.com"
+        )
+        == []
+    )
 
 
-def test_slices_close_the_world() -> None:
+def test_slices_are_the_complete_set_of_names() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.bandwidth.isGreaterThan(quantity("1"))', fleet="t4-4x-pcie") == [
         ("error", 'no device of the cluster has capacity "bandwidth" in gpu.nvidia.com')
     ]
 
 
-def test_amounts_that_a_request_asks_for() -> None:
+def test_capacity_requests() -> None:
     share = claim("", class_name="net.example.com", devices_extra="        capacity: {{requests: {{{name}: 1G}}}}\n")
     for name in ("ingressBandwidth", "net.example.com/ingressBandwidth", "other.example.com/anything"):
         assert levels_and_messages(RULE, share.format(name=name)) == []
@@ -41,7 +52,7 @@ def test_amounts_that_a_request_asks_for() -> None:
     assert request["capacity"] == {"requests": {"ingressBandwidth": "1G"}}
 
 
-def test_amounts_of_what_no_device_of_the_cluster_has() -> None:
+def test_capacity_requests_in_a_cluster() -> None:
     share = claim("", devices_extra="        capacity: {requests: {shares: 1}}\n")
     assert levels_and_messages(RULE, share) == []
     assert [level for level, _ in levels_and_messages(RULE, share, fleet="8xh100")] == ["error"]

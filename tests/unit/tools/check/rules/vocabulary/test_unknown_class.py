@@ -6,7 +6,14 @@ import pytest
 
 from allotment.tools.check.rules.vocabulary import unknown_class
 from allotment.tools.check.run import check
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_document, bundle, claim, matches_of, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    NVIDIA,
+    bundle,
+    claim,
+    fixed_document,
+    levels_and_messages,
+    matches_of,
+)
 
 RULE = unknown_class.RULE
 
@@ -47,7 +54,7 @@ spec:
         ("shared-amd-gpu", "gpu.amd.com"),
     ],
 )
-def test_a_made_up_name_leads_to_a_class(name: str, meant: str) -> None:
+def test_class_suggestions(name: str, meant: str) -> None:
     assert levels_and_messages(RULE, claim("", class_name=name)) == [
         ("warning", f'class "{name}" is not in the files, and no known driver installs it')
     ]
@@ -56,7 +63,7 @@ def test_a_made_up_name_leads_to_a_class(name: str, meant: str) -> None:
     }
 
 
-def test_a_model_in_the_name_becomes_a_selector() -> None:
+def test_model_in_the_name_becomes_a_selector() -> None:
     request = fixed_document(RULE, claim("", class_name="nvidia-h100"))["spec"]["devices"]["requests"][0]["exactly"]
     assert request == {
         "deviceClassName": "gpu.nvidia.com",
@@ -70,25 +77,27 @@ def test_a_model_in_the_name_becomes_a_selector() -> None:
     ]
 
 
-def test_what_selectors_read_tells_the_driver() -> None:
+def test_driver_from_selectors() -> None:
     text = claim(f'{NVIDIA}.productName == "NVIDIA L4"', class_name="high-memory-gpu")
-    assert fixed_document(RULE, text)["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+    assert (
+        fixed_document(RULE, text)["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+    )
 
 
-def test_a_name_that_tells_nothing_leads_nowhere() -> None:
+def test_meaningless_name_has_no_suggestion() -> None:
     (found,) = matches_of(RULE, claim("", class_name="fast"))
     assert found.fix is None
 
 
-def test_classes_of_the_files_and_of_charts_are_known() -> None:
+def test_classes_of_files_and_charts_are_known() -> None:
     assert levels_and_messages(RULE, claim("", class_name="high-memory") + OWN) == []
-    assert fixed_document(RULE, claim("", class_name="high-memry") + OWN)["spec"]["devices"]["requests"][0]["exactly"] == {
-        "deviceClassName": "high-memory"
-    }
+    assert fixed_document(RULE, claim("", class_name="high-memry") + OWN)["spec"]["devices"]["requests"][0][
+        "exactly"
+    ] == {"deviceClassName": "high-memory"}
     assert levels_and_messages(RULE, claim("", class_name="mig.nvidia.com")) == []
 
 
-def test_in_a_cluster_a_class_is_there_or_not() -> None:
+def test_class_missing_in_the_cluster_is_an_error() -> None:
     assert levels_and_messages(RULE, claim("", class_name="nvidia-gpu"), fleet="8xh100") == [
         ("error", 'class "nvidia-gpu" does not exist in the cluster: pods that ask for it stay pending')
     ]
@@ -98,12 +107,12 @@ def test_in_a_cluster_a_class_is_there_or_not() -> None:
     assert "chart of gpu.amd.com" in found.help
 
 
-def test_a_dump_without_classes_says_nothing_of_classes() -> None:
+def test_snapshot_without_classes_is_inconclusive() -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n"
     assert levels_and_messages(RULE, claim("", class_name="gpu.nvidia.com"), cluster=node) == []
 
 
-def test_a_class_that_charts_installed_once() -> None:
+def test_removed_class() -> None:
     (found,) = matches_of(RULE, claim("", class_name="imex.nvidia.com"))
     assert found.message == 'class "imex.nvidia.com" is no more: compute-domain.nvidia.com installs none since 25.3'
     # Claims of its successor are written by the controller of ComputeDomains.
@@ -111,7 +120,7 @@ def test_a_class_that_charts_installed_once() -> None:
     assert "compute-domain-default-channel.nvidia.com" in found.help
 
 
-def test_a_resource_that_stands_for_a_class() -> None:
+def test_implicit_extended_resource() -> None:
     (found,) = matches_of(RULE, POD)
     assert found.at_key
     resources = fixed_document(RULE, POD)["spec"]["containers"][0]["resources"]
@@ -122,20 +131,20 @@ def test_a_resource_that_stands_for_a_class() -> None:
 @pytest.mark.parametrize(
     "name", ["npu.rebellions.ai", "dra.net", "npu.example.com", "example", "sriovnetwork.k8snetworkplumbingwg.io"]
 )
-def test_a_name_that_leads_nowhere_is_a_note(name: str) -> None:
+def test_unknown_name_is_a_note(name: str) -> None:
     (found,) = matches_of(RULE, claim("", class_name=name))
     assert found.level == "note"
     assert found.fix is None
 
 
-def test_what_cannot_be_a_name_is_an_error() -> None:
+def test_invalid_name_is_an_error() -> None:
     assert levels_and_messages(RULE, claim("", class_name="nvidia.com/gpu")) == [
         ("error", '"nvidia.com/gpu" cannot be the name of a class, and the API server refuses it')
     ]
     assert [one.code for one in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
 
 
-def test_a_size_is_no_slip_of_the_finger() -> None:
+def test_different_size_is_no_typo() -> None:
     made = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: slice-7g.80gb}\nspec: {}\n"
     (found,) = matches_of(RULE, claim("", class_name="slice-1g.10gb") + made)
     assert found.fix is None

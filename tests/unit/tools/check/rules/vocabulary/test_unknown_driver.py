@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from allotment.tools.check.rules.vocabulary import unknown_driver
-from tests.unit.tools.check.rules.vocabulary.requests import fixed_document, fixed_expressions, claim, selector_messages, levels_and_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    claim,
+    fixed_document,
+    fixed_expressions,
+    levels_and_messages,
+    selector_messages,
+)
 
 RULE = unknown_driver.RULE
 
@@ -15,14 +21,14 @@ CONFIG = """\
 """
 
 
-def test_the_name_of_a_resource_is_no_driver() -> None:
+def test_resource_name_is_not_a_driver() -> None:
     assert selector_messages(RULE, 'device.driver == "nvidia.com"') == [
         ("warning", 'no driver is called "nvidia.com": that of NVIDIA GPUs is gpu.nvidia.com')
     ]
     assert fixed_expressions(RULE, "device.driver == 'nvidia.com'") == ["device.driver == 'gpu.nvidia.com'"]
 
 
-def test_in_a_domain_too() -> None:
+def test_driver_name_as_domain() -> None:
     assert fixed_expressions(RULE, 'device.attributes["nvidia.com"].model == "L4"') == [
         'device.attributes["gpu.nvidia.com"].model == "L4"'
     ]
@@ -31,23 +37,23 @@ def test_in_a_domain_too() -> None:
     ]
 
 
-def test_a_domain_without_a_dot_is_hardly_one() -> None:
+def test_domain_without_a_dot_is_left_to_another_rule() -> None:
     assert selector_messages(RULE, 'device.attributes["model"].string == "H100"') == []
 
 
-def test_drivers_of_ones_own_are_fine() -> None:
+def test_custom_drivers_are_not_reported() -> None:
     assert selector_messages(RULE, 'device.driver == "driver.example.com"') == []
     assert selector_messages(RULE, 'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:00"') == []
 
 
-def test_parameters_for_no_driver() -> None:
+def test_parameters_for_an_unknown_driver() -> None:
     text = claim("", devices_extra=CONFIG.format(driver="nvidia.com"))
     assert [level for level, _ in levels_and_messages(RULE, text)] == ["warning"]
     assert fixed_document(RULE, text)["spec"]["devices"]["config"][0]["opaque"]["driver"] == "gpu.nvidia.com"
     assert levels_and_messages(RULE, claim("", devices_extra=CONFIG.format(driver="gpu.nvidia.com"))) == []
 
 
-def test_slices_close_the_world() -> None:
+def test_slices_are_the_complete_set_of_drivers() -> None:
     assert selector_messages(RULE, 'device.driver == "driver.example.com"', fleet="8xh100") == [
         ("error", 'no driver is called "driver.example.com" in the cluster')
     ]
@@ -55,12 +61,12 @@ def test_slices_close_the_world() -> None:
     assert selector_messages(RULE, 'device.driver == "gpu.nvidia.com"', fleet="8xh100") == []
 
 
-def test_names_of_examples_are_made_up() -> None:
+def test_example_domains_are_not_reported() -> None:
     assert selector_messages(RULE, 'device.driver == "gpu.acme.example.com"') == []
     assert selector_messages(RULE, 'device.attributes["cpu.example.org"].model == "x"') == []
 
 
-def test_a_driver_is_told_of_once() -> None:
+def test_driver_is_reported_once() -> None:
     expression = 'device.driver == "gpu.acme.io" && device.attributes["gpu.acme.io"].type == "x"'
     assert len(selector_messages(RULE, expression, fleet="t4")) == 1
     assert selector_messages(RULE, 'device.attributes["gpu.acme.io/type"] == "x"', fleet="t4") == []  # C205

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import unknown_value
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, selector_messages
+from tests.unit.tools.check.rules.vocabulary.rule_results import NVIDIA, fixed_expressions, selector_messages
 
 RULE = unknown_value.RULE
 
@@ -27,18 +27,18 @@ RULE = unknown_value.RULE
         (f'{NVIDIA}.productName == "nvidia-a100"', f'{NVIDIA}.productName == "nvidia-a100"'),
     ],
 )
-def test_what_was_meant(written: str, meant: str) -> None:
+def test_fixes(written: str, meant: str) -> None:
     assert fixed_expressions(RULE, written) == [meant]
 
 
-def test_the_value_is_told() -> None:
+def test_message() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.architecture == "Amper"') == [
         ("warning", 'no known device has architecture "Amper": did you mean "Ampere"?')
     ]
 
 
 @pytest.mark.parametrize("product", ["NVIDIA L40", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 PCIe", "Tesla V100-SXM2-32GB"])
-def test_products_that_nobody_told_us_of_exist(product: str) -> None:
+def test_unknown_products_are_not_reported(product: str) -> None:
     assert selector_messages(RULE, f'{NVIDIA}.productName == "{product}"') == []
 
 
@@ -52,15 +52,15 @@ def test_products_that_nobody_told_us_of_exist(product: str) -> None:
         'device.attributes["gpu.example.com"].model == "BLEEDING-EDGE-GPU"',
     ],
 )
-def test_other_values_that_nobody_told_us_of_exist(condition: str) -> None:
+def test_unknown_values_of_open_sets_are_not_reported(condition: str) -> None:
     assert selector_messages(RULE, condition) == []
 
 
-def test_a_type_that_is_none_has_no_nearest() -> None:
+def test_unknown_type_without_suggestion() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.type == "quantum"') == [("warning", 'no known device has type "quantum"')]
 
 
-def test_values_of_the_cluster_are_known() -> None:
+def test_values_of_the_cluster_are_valid() -> None:
     cluster = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -78,7 +78,7 @@ spec:
     assert len(selector_messages(RULE, f'{NVIDIA}.architecture == "Hoppers"')) == 1
 
 
-def test_models_in_a_list_become_questions() -> None:
+def test_models_in_a_list_become_substring_tests() -> None:
     (first, second) = (
         fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"] && true'),
         fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"]'),

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from allotment.tools.check.rules.vocabulary import wrong_kind
-from tests.unit.tools.check.rules.vocabulary.requests import NVIDIA, fixed_expressions, matches_of, selector_messages
-from tests.unit.tools.check.rules.vocabulary.requests import claim as claim_of
+from tests.unit.tools.check.rules.vocabulary.rule_results import (
+    NVIDIA,
+    fixed_expressions,
+    matches_of,
+    selector_messages,
+)
+from tests.unit.tools.check.rules.vocabulary.rule_results import claim as claim_of
 
 RULE = wrong_kind.RULE
 AMD = 'device.attributes["gpu.amd.com"]'
@@ -23,12 +28,12 @@ VFIO = f"{NVIDIA}.iommuFDEnabled"
         (f'{AMD}.numaNode == "one"', f'{AMD}.numaNode == "one"'),
     ],
 )
-def test_what_was_meant(written: str, meant: str) -> None:
+def test_fixes(written: str, meant: str) -> None:
     assert len(selector_messages(RULE, written)) == 1
     assert fixed_expressions(RULE, written) == [meant]
 
 
-def test_it_is_told_what_comes_of_it() -> None:
+def test_messages() -> None:
     assert selector_messages(RULE, f'{AMD}.numaNode == "1"') == [
         ("warning", 'numaNode is a whole number, and "1" is a string: they are never equal')
     ]
@@ -55,11 +60,11 @@ def test_the_fix_is_safe() -> None:
         'device.attributes["driver.example.com"].anything == 4',
     ],
 )
-def test_what_is_fine_or_another_rules(expression: str) -> None:
+def test_valid_comparisons_and_those_of_other_rules(expression: str) -> None:
     assert selector_messages(RULE, expression) == []
 
 
-def test_slices_tell_the_kind() -> None:
+def test_type_from_slices() -> None:
     cluster = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -74,9 +79,11 @@ spec:
       ports: {int: 4}
 """
     expression = 'device.attributes["driver.example.com"].ports == "4"'
-    assert fixed_expressions(RULE, expression, cluster=cluster) == ['device.attributes["driver.example.com"].ports == 4']
+    assert fixed_expressions(RULE, expression, cluster=cluster) == [
+        'device.attributes["driver.example.com"].ports == 4'
+    ]
 
 
-def test_versions_are_told_of_by_the_rule_for_them() -> None:
+def test_versions_are_left_to_their_rule() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.cudaComputeCapability == 9.0") == []  # C203
     assert len(selector_messages(RULE, f"{NVIDIA}.cudaComputeCapability == true")) == 1

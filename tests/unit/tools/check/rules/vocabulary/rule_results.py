@@ -55,7 +55,9 @@ def levels_and_messages(rule: Rule, text: str, **settings: Any) -> list[tuple[st
     return [(one.level or rule.level, one.message) for one in matches_of(rule, text, **settings)]
 
 
-def selector_messages(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[tuple[str, str]]:
+def selector_messages(
+    rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any
+) -> list[tuple[str, str]]:
     """Level and message of what a rule finds in the selector of a claim."""
     return levels_and_messages(rule, claim(expression, class_name=class_name), **settings)
 
