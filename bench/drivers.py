@@ -14,22 +14,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from allotment.cdi.store import Folder
+from allotment.cdi.store import FolderStore
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS, SLICES
-from allotment.drivers.driver import Claim, Prepared
-from allotment.drivers.host import FileStorage, Host, real_boot_id
+from allotment.drivers.driver import AllocatedClaim, PreparedClaim
+from allotment.drivers.host import FileStorage, DriverHost, read_boot_id
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet import hardware
 from allotment.fleet.modes import Full
 from allotment.fleet.nvidia import gpus_of
-from allotment.kubelet_plugin.client import Connected, PluginInfo
-from allotment.kubelet_plugin.messages import ClaimRef, Plugin
+from allotment.kubelet_plugin.client import PluginClient, PluginInfo
+from allotment.kubelet_plugin.messages import ClaimRef, KubeletPlugin
 from allotment.kubelet_plugin.registration import register
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.server import serve_plugin
 from allotment.lab.control_plane import running
 from allotment.lab.settings import Settings
 from allotment.model.trees import Tree
@@ -44,7 +44,7 @@ class _Timed(NvidiaDriver):
 
     seconds = 0.0
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         begin = perf_counter()
         try:
             return await super().prepare(claim, plan)
@@ -72,7 +72,7 @@ async def _claim(client: Client, name: str) -> ClaimRef:
     return ClaimRef("default", tree["metadata"]["uid"], name)
 
 
-async def _rounds(plugin: Plugin, refs: Sequence[ClaimRef]) -> tuple[list[float], list[float]]:
+async def _rounds(plugin: KubeletPlugin, refs: Sequence[ClaimRef]) -> tuple[list[float], list[float]]:
     prepared, undone = [], []
     for ref in refs:
         begin = perf_counter()
@@ -95,10 +95,10 @@ async def _preparing() -> None:
             place = Path(folder)
             async with HttpClient(Target(plane.access.server), "gpu.nvidia.com") as client:
                 driver = _Timed(SimulatedHardware(gpus_of(hardware("dgx-a100-40gb"), NODE), name=NODE), Full())
-                host = Host(NODE, real_boot_id(), FileStorage(place / "checkpoint.json"), Folder(place / "cdi"))
+                host = DriverHost(NODE, read_boot_id(), FileStorage(place / "checkpoint.json"), FolderStore(place / "cdi"))
                 node_driver = NodeDriver(driver, host, client, Clock(), status=False)
                 await node_driver.recover()
-                await node_driver.offers()
+                await node_driver.discover_pools()
                 names: Mapping[str, Sequence[ClaimRef]] = {
                     way: [await _claim(client, f"{way}-{n}") for n in range(ROUNDS)] for way in ("direct", "socket")
                 }
@@ -107,10 +107,10 @@ async def _preparing() -> None:
                 _line("  of which in the hardware", f"mean {driver.seconds / ROUNDS * 1e3:5.2f} ms")
                 _line("unprepare it", _told(undone))
                 endpoint, registration = place / "dra.sock", place / "reg.sock"
-                async with served(node_driver, endpoint, registration, on_registered=lambda well, error: None):
+                async with serve_plugin(node_driver, endpoint, registration, on_registered=lambda well, error: None):
                     known: list[PluginInfo] = []
                     await register(registration, known.append, known.clear)
-                    async with Connected(known[0]) as plugin:
+                    async with PluginClient(known[0]) as plugin:
                         prepared, undone = await _rounds(plugin, names["socket"])
                 _line("prepare it over the kubelet's socket", _told(prepared))
 

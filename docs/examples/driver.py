@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
-from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Rediscover, Refused, Tree
+from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError, Tree
 from allotment.drivers.main import run
 from allotment.model.resource import Device
 
@@ -22,31 +22,31 @@ class SerialPorts:
     configs = {("serial.example.com/v1", "PortConfig"): PortConfig}
     folder = Path("/dev")
 
-    async def discover(self) -> list[Offer]:
-        return [Offer([[Device(name=port.name.lower()) for port in sorted(self.folder.glob("ttyUSB*"))]])]
+    async def discover(self) -> list[DevicePool]:
+        return [DevicePool([[Device(name=port.name.lower()) for port in sorted(self.folder.glob("ttyUSB*"))]])]
 
     def suits(self, device: str, config: PortConfig) -> bool:
         return True  # there is one kind of devices
 
     def validate(self, config: PortConfig) -> None:
         if config.speed not in (9600, 19200, 38400, 57600, 115200):
-            raise Refused(f"speed: wanted 9600, 19200, 38400, 57600 or 115200, found {config.speed}")
+            raise ClaimError(f"speed: wanted 9600, 19200, 38400, 57600 or 115200, found {config.speed}")
 
-    def plan(self, claim: Claim) -> Tree:  # on disk before prepare, and all that unprepare gets
-        return {each.device: (each.config or PortConfig()).speed for each in claim.granted}
+    def plan(self, claim: AllocatedClaim) -> Tree:  # on disk before prepare, and all that unprepare gets
+        return {each.device: (each.config or PortConfig()).speed for each in claim.devices}
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         await asyncio.gather(*(self._set(device, speed) for device, speed in plan.items()))
-        nodes = {each.key: DeviceNode(path=str(self._port(each.device))) for each in claim.granted}
-        return Prepared({key: Ready(ContainerEdits(device_nodes=(node,))) for key, node in nodes.items()})
+        nodes = {each.key: DeviceNode(path=str(self._port(each.device))) for each in claim.devices}
+        return PreparedClaim({key: ReadyDevice(ContainerEdits(device_nodes=(node,))) for key, node in nodes.items()})
 
     async def unprepare(self, plan: Tree, others: object = ()) -> None:
         await asyncio.gather(*(self._set(device, 9600) for device in plan if self._port(device).exists()))
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         while True:
             await asyncio.sleep(5)
-            yield Rediscover()
+            yield DevicesChanged()
 
     def _port(self, device: str) -> Path:
         return self.folder / device.replace("usb", "USB")

@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError, Message
 _M = TypeVar("_M", bound=Message)
 
 #: A status travels in a header, and peers see nothing of one over 8 KiB. Escaped, a byte takes up to three.
-_LONGEST_DETAILS: Final = 2048
+_MAX_DETAILS_BYTES: Final = 2048
 
 
-class Garbled(Exception):
+class InvalidMessage(Exception):
     """What a peer sent is no message of the kind that was due; the text is grpc-go's."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ def decode(kind: type[_M], data: bytes) -> _M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise Garbled from error
+        raise InvalidMessage from error
 
 
-def fitting(details: str) -> str:
+def truncate_details(details: str) -> str:
     """``details``, cut to what fits into a gRPC status."""
     data = details.encode(errors="replace")
-    if len(data) <= _LONGEST_DETAILS:
+    if len(data) <= _MAX_DETAILS_BYTES:
         return data.decode()
-    return data[: _LONGEST_DETAILS - 3].decode(errors="ignore") + "..."
+    return data[: _MAX_DETAILS_BYTES - 3].decode(errors="ignore") + "..."

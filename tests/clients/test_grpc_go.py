@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from allotment.externalgrpc.server import served
+from allotment.externalgrpc.server import serve
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
 from tests.unit.externalgrpc.test_services import Chooser, Cloud, Keys, made
 
@@ -82,7 +82,7 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
         tls = keys.tls._replace(client_authority=keys.authority) if secure else None
         files = (keys.authority, keys.client.certificate, keys.client.key) if secure else ()
         calls = [(f"{CLOUD}/{method}", request(message)) for method, message in CALLS]
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)], tls) as port:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)], tls) as port:
             answers = await called(caller, port, files, calls)
         by_method = dict(zip((method for method, _ in CALLS), answers, strict=True))
         assert by_method.pop("PricingPodPrice") == ["Unimplemented", "pods have no price of their own"]
@@ -101,7 +101,7 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
 
 def test_the_call_of_an_expander(caller: Path, keys: Keys) -> None:
     async def test() -> None:
-        async with served("127.0.0.1:0", [expander_service(Chooser())], keys.tls) as port:
+        async with serve("127.0.0.1:0", [expander_service(Chooser())], keys.tls) as port:
             call = ("/grpcplugin.Expander/BestOptions", request("BestOptionsRequest"))
             answers = await called(caller, port, (keys.authority,), [call])
         recorded = next(line for line in RECORDED if line["message"].endswith("BestOptionsResponse") and line["hex"])

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from allotment.drivers.amd.simulated.sysfs_tree import write
+from allotment.drivers.amd.simulated.sysfs_tree import write_tree
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import DRIVER, gpus_of
 from allotment.fleet.device_classes import CLASSES
@@ -33,7 +33,7 @@ def host(kube: ApiServer) -> Iterator[Host]:
     """A node whose kubelet and driver run."""
     machine = hardware("mi300x-8x-oam")
     with short_folder() as folder:
-        write(gpus_of(machine, NODE, parse_mode("", machine)), folder / "root", machine.accelerator.gfx, 8)
+        write_tree(gpus_of(machine, NODE, parse_mode("", machine)), folder / "root", machine.accelerator.gfx, 8)
         with running(kube, (*_ALLOT, "--driver-root", str(folder / "root")), folder) as found:
             yield found
 

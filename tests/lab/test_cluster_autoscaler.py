@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from allotment import grpc_codec
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.lab import Lab
@@ -147,7 +147,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
         g4dn, g5, g6 = groups(asked)
         lab.apply([CLAIM, POD])
         (pod,) = wait_until(lambda: unschedulable(lab))
-        options = [Option(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
+        options = [ExpansionOption(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
         question = autoscaler.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
         # The cheapest of them has no GPU that the claim could have.
         assert asked.best(question) == [g6]

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from allotment.cluster.resources import DEPLOYMENTS, PODS
-from allotment.drivers.nvidia.simulated.state import State
+from allotment.drivers.nvidia.simulated.state import SimulatedState
 from allotment.lab.pod_http import NoAnswer, ask
 from allotment.model.trees import Tree
 from tests.lab.driven import claim_files, gone, hardware, healths, run, statuses, variables
@@ -24,15 +24,15 @@ def manifests(shared: Shared) -> Manifests:
     return Manifests(shared)
 
 
-def settings(state: State) -> tuple[object, ...]:
+def settings(state: SimulatedState) -> tuple[object, ...]:
     """What GPUs are set to; MIG devices have other UUIDs each time."""
     return state.cards, state.daemons
 
 
-async def ended(on: Stage, namespace: str, node: str, before: State) -> None:
+async def ended(on: Stage, namespace: str, node: str, before: SimulatedState) -> None:
     """Delete all that runs; then the hardware is as it was, and no container could get anything of it any more."""
     await gone(on, namespace)
-    assert settings(hardware(on, node).picture()) == settings(before)
+    assert settings(hardware(on, node).snapshot()) == settings(before)
     assert not claim_files(on, node)
 
 
@@ -42,7 +42,7 @@ async def ended(on: Stage, namespace: str, node: str, before: State) -> None:
 def test_the_deployment_s_container_sees_its_a100(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("t4=t4-4x-pcie", "a100=dgx-a100-40gb")) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             await accepted(on, manifests("seed001-rct-ampere-20gi", "seed001-deployment-single"))
             (pod,) = await on.running("gpu-demo", 1)
             assert pod["spec"]["nodeName"] == "a100"
@@ -65,14 +65,14 @@ def test_the_deployment_s_container_sees_its_a100(manifests: Manifests) -> None:
 def test_three_pods_take_long_turns_on_one_gpu(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=dgx-a100-40gb",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             await accepted(on, manifests("seed001-claim-timeslicing", "seed001-deployment-timeslicing"))
             pods = await on.running("gpu-demo", 3)
             seen = {await run(on, pod, "nvidia-smi", "-L") for pod in pods}
             assert len(seen) == 1
             gpu, *others = await hardware(on, "a100").gpus()
             assert gpu.uuid in seen.pop()
-            cards = hardware(on, "a100").picture().cards
+            cards = hardware(on, "a100").snapshot().cards
             assert (cards[gpu.pci].interval, cards[gpu.pci].mode) == (3, "DEFAULT")
             assert not any(cards[other.pci].interval for other in others)
             assert len(claim_files(on, "a100")) == 1  # one claim, prepared once
@@ -82,7 +82,7 @@ def test_three_pods_take_long_turns_on_one_gpu(manifests: Manifests) -> None:
             # It is undone with the last pod, not before.
             await on.client.patch(DEPLOYMENTS, "gpu-demo-app", {"spec": {"replicas": 1}}, "gpu-demo")
             await on.running("gpu-demo", 1)
-            assert hardware(on, "a100").picture().cards[gpu.pci].interval == 3
+            assert hardware(on, "a100").snapshot().cards[gpu.pci].interval == 3
             await ended(on, "gpu-demo", "a100", before)
 
     story(tell)
@@ -99,11 +99,11 @@ def deployment_with(manifests: Manifests, request: str) -> Tree:
 def test_three_pods_run_side_by_side_through_an_mps_daemon(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=dgx-a100-40gb",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             await accepted(on, [*manifests("seed001-claim-mps"), deployment_with(manifests, "mps-gpu")])
             pods = await on.running("gpu-demo", 3)
             gpu = (await hardware(on, "a100").gpus())[0]
-            state = hardware(on, "a100").picture()
+            state = hardware(on, "a100").snapshot()
             (daemon,) = state.daemons.values()
             assert daemon.uuids == (gpu.uuid,)
             assert (daemon.threads, daemon.memory_limits) == (33, {gpu.uuid: 5120})
@@ -130,7 +130,7 @@ def test_a_container_that_names_a_request_that_is_not_there_starts_without_a_dev
             assert await run(on, pods[0], "nvidia-smi", "-L") == "No devices were found\n"
             environment = await variables(on, pods[0])
             assert not environment.keys() & {"NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "ALLOTMENT_GPU"}
-            assert hardware(on, "a100").picture().daemons  # the claim is prepared, whoever uses it
+            assert hardware(on, "a100").snapshot().daemons  # the claim is prepared, whoever uses it
 
     story(tell)
 
@@ -138,7 +138,7 @@ def test_a_container_that_names_a_request_that_is_not_there_starts_without_a_dev
 def test_seven_slices_the_eighth_pod_waits_and_runs_when_one_is_free(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=1xa100-40gb/dynamic-mig",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             template = manifests.one("seed001-rct-mig")
             template["metadata"]["namespace"] = "gpu-demo"
             await accepted(on, [template, *manifests("seed001-deployment-mig")])
@@ -180,7 +180,7 @@ def test_pods_end_at_once_in_the_middle_of_a_picture(manifests: Manifests) -> No
     async def tell() -> None:
         # At this speed, a driver that had to be asked again would take longer than anybody waits here.
         async with stage(fleet=("a100=1xa100-40gb/dynamic-mig",), speed=1) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             template = manifests.one("seed001-rct-mig")
             template["metadata"]["namespace"] = "gpu-demo"
             deployment, *_ = manifests("seed001-deployment-mig")
@@ -206,14 +206,14 @@ def test_pods_end_at_once_in_the_middle_of_a_picture(manifests: Manifests) -> No
 def test_pairs_of_slices_of_one_gpu_are_made_and_unmade(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("h100=2xh100-80gb/dynamic-mig",)) as on:
-            before = hardware(on, "h100").picture()
+            before = hardware(on, "h100").snapshot()
             assert not any(card.mig for card in before.cards.values())
             template, deployment = manifests("seed002-mig-mixed")
             devices = template["spec"]["spec"]["devices"]
             devices["requests"] = [exactly(request) for request in devices["requests"]]
             await accepted(on, [template, deployment])
             pods = await on.running("default", 2)
-            cards = hardware(on, "h100").picture().cards
+            cards = hardware(on, "h100").snapshot().cards
             assert [(card.mig, len(card.instances)) for card in cards.values()] == [(True, 2)] * 2
             for pod in pods:
                 assert len(await parents(on, await on.devices(pod))) == 1
@@ -235,7 +235,7 @@ def test_pairs_of_slices_of_one_gpu_are_made_and_unmade(manifests: Manifests) ->
 def test_both_containers_of_a_pod_get_the_one_gpu_of_their_claim(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=dgx-a100-40gb",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             template = manifests.one("nvidia/quickstart/v1/gpu-test1", "ResourceClaimTemplate")
             template["metadata"]["namespace"] = "gpu-test2"
             await accepted(on, [template, *manifests("seed004-pod-gpu-test2")])

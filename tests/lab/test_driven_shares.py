@@ -55,7 +55,7 @@ async def picture(on: Stage, pod: Tree) -> str:
 def test_ten_gib_of_a_gpu_are_ten_gib_and_no_more() -> None:
     async def tell() -> None:
         async with stage(fleet=("t4=1xt4/shared",)) as on:
-            before = hardware(on, "t4").picture()
+            before = hardware(on, "t4").snapshot()
             await accepted(on, [template("ten", "10Gi"), template("four", "4Gi")])
             await accepted(on, [application("large", "ten", 9000), application("small", "four", 9000)])
             large, small = [await on.until(runs, name, "default") for name in ("large", "small")]
@@ -63,7 +63,7 @@ def test_ten_gib_of_a_gpu_are_ten_gib_and_no_more() -> None:
             (given,) = (await on.claims(large))[0]["status"]["allocation"]["devices"]["results"]
             assert given["consumedCapacity"]["memory"] == "10Gi"
             limits = sorted(
-                limit for daemon in hardware(on, "t4").picture().daemons.values()
+                limit for daemon in hardware(on, "t4").snapshot().daemons.values()
                 for limit in daemon.memory_limits.values()
             )  # fmt: skip
             assert limits == [4 * 1024, 10 * 1024]
@@ -81,7 +81,7 @@ def test_ten_gib_of_a_gpu_are_ten_gib_and_no_more() -> None:
             late = await on.until(runs, "late", "default")
             assert await picture(on, late) == "MPS, side by side: 40 multiprocessors, 4 GiB"
             await gone(on, "default")
-            assert hardware(on, "t4").picture() == before
+            assert hardware(on, "t4").snapshot() == before
             assert not claim_files(on, "t4")
 
     story(tell)
@@ -94,6 +94,6 @@ def test_who_asks_for_memory_and_writes_another_limit_is_told_so() -> None:
             await accepted(on, [template("two", "2Gi", sharing=limit), application("pod", "two", 100)])
             told = await event(on, "pod", "default", "FailedPrepareDynamicResources")
             assert "ask for it with capacity.requests.memory and leave the memory limits out" in told
-            assert not hardware(on, "t4").picture().daemons
+            assert not hardware(on, "t4").snapshot().daemons
 
     story(tell)

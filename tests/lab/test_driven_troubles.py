@@ -104,7 +104,7 @@ def test_a_gpu_that_is_pulled_out_leaves_its_pod_alone_and_is_given_to_nobody(ma
 def test_a_pod_of_a_pulled_out_gpu_that_shared_it_can_end(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a=1xa100-40gb", "b=1xa100-40gb/dynamic-mig")) as on:
-            before = hardware(on, "b").picture()
+            before = hardware(on, "b").snapshot()
             template = manifests.one("seed001-rct-mig")
             template["metadata"]["namespace"] = "gpu-demo"
             await accepted(on, [*manifests("castai/02-timeslicing"), template, *manifests("seed001-deployment-mig")])
@@ -117,7 +117,7 @@ def test_a_pod_of_a_pulled_out_gpu_that_shared_it_can_end(manifests: Manifests) 
             await no_claims(on, "gpu-demo")
             assert not claim_files(on, "a") | claim_files(on, "b")
             await break_down(on, "b", None)
-            assert hardware(on, "b").picture().cards == before.cards
+            assert hardware(on, "b").snapshot().cards == before.cards
 
     story(tell)
 
@@ -175,13 +175,13 @@ def test_what_is_broken_from_the_start_is_tainted_from_the_start() -> None:
 def test_a_rule_for_a_device_evicts_its_pods_and_the_driver_undoes_what_they_had(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(ALL_GATES, fleet=("a=1xa100-40gb",)) as on:
-            before = hardware(on, "a").picture()
+            before = hardware(on, "a").snapshot()
             namespace, claim = "gpu-demo-timeslicing", "gpu-demo-app-ts"
             users = [pod_with(claim, name, namespace) for name in ("one", "two")]
             trees = [tree for tree in manifests("castai/02-timeslicing") if tree["kind"] != "Deployment"]
             await accepted(on, [*trees, *users])
             await on.running(namespace, 2)
-            assert hardware(on, "a").picture() != before
+            assert hardware(on, "a").snapshot() != before
             rule = {
                 "metadata": {"name": "broken"},
                 "spec": {
@@ -191,7 +191,7 @@ def test_a_rule_for_a_device_evicts_its_pods_and_the_driver_undoes_what_they_had
             }
             await on.client.create(TAINT_RULES, rule)
             await on.pods(namespace, lambda pods: not pods)
-            assert hardware(on, "a").picture() == before
+            assert hardware(on, "a").snapshot() == before
             await accepted(on, users)
             await on.told("one", namespace, "example.com/broken")
             await on.client.delete(TAINT_RULES, "broken")
@@ -255,8 +255,8 @@ def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writ
         slices, claims = revisions(lab, "resourceslice"), revisions(lab, "resourceclaim")
 
     with allotment.Lab(data=tmp_path, speed=20) as lab:
-        wait_until(lambda: sum(len(card.instances) for card in gpus(lab, "b").picture().cards.values()) == 7)
-        wait_until(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [3])
+        wait_until(lambda: sum(len(card.instances) for card in gpus(lab, "b").snapshot().cards.values()) == 7)
+        wait_until(lambda: [card.interval for card in gpus(lab, "a").snapshot().cards.values()] == [3])
         assert revisions(lab, "resourceslice") == slices
         assert {tree["metadata"]["name"] for tree in lab.list("pod")} == pods.keys()
         assert {tree["status"]["phase"] for tree in lab.list("pod")} == {"Running"}
@@ -265,4 +265,4 @@ def test_a_lab_that_starts_again_has_its_pods_and_prepares_their_claims_and_writ
         warnings = [event for event in lab.list("event") if event["type"] == "Warning"]
         assert not [event["message"] for event in warnings if event["reason"] != "FailedScheduling"]
         lab.delete(manifests("castai/02-timeslicing"))
-        wait_until(lambda: [card.interval for card in gpus(lab, "a").picture().cards.values()] == [0])
+        wait_until(lambda: [card.interval for card in gpus(lab, "a").snapshot().cards.values()] == [0])

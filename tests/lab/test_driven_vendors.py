@@ -62,7 +62,7 @@ def test_each_container_sees_its_gpu(manifests: Manifests, file: str) -> None:
 
     async def tell() -> None:
         async with stage(fleet=(f"a100=dgx-a100-40gb{mode}",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             gpus = {gpu.uuid: gpu.minor for gpu in await hardware(on, "a100").gpus()}
             await accepted(on, manifests(file))
             found = []
@@ -79,7 +79,7 @@ def test_each_container_sees_its_gpu(manifests: Manifests, file: str) -> None:
                 assert {entry["data"]["type"] for entry in await statuses(on, pod)} == {"gpu"}
             assert sorted(found) == sorted(map(list, wanted))
             await gone(on, namespace)
-            assert hardware(on, "a100").picture() == before
+            assert hardware(on, "a100").snapshot() == before
             assert not claim_files(on, "a100")
 
     story(tell)
@@ -91,7 +91,7 @@ def test_one_claim_for_turns_and_for_mps(manifests: Manifests) -> None:
             await accepted(on, manifests("nvidia/quickstart/v1/gpu-test5"))
             (pod,) = await on.running("gpu-test5", 1)
             first, second, *_ = await hardware(on, "a100").gpus()
-            state = hardware(on, "a100").picture()
+            state = hardware(on, "a100").snapshot()
             (daemon,) = state.daemons.values()
             assert (daemon.threads, daemon.memory_limits) == (50, {second.uuid: 10240})
             assert [state.cards[gpu.pci].interval for gpu in (first, second)] == [3, 0]
@@ -142,17 +142,17 @@ def test_four_claims_share_a_gpu_and_the_fifth_gets_the_next(manifests: Manifest
 def test_a_gpu_for_a_virtual_machine_leaves_the_vendor_s_driver_and_comes_back(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=2xa100-40gb/vfio",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             await accepted(on, manifests("nvidia/quickstart/v1/gpu-test-vfiopci"))
             (pod,) = await on.running("gpu-test-vfio", 1)
             (entry,) = await statuses(on, pod)
-            bound = [pci for pci, card in hardware(on, "a100").picture().cards.items() if card.vfio]
+            bound = [pci for pci, card in hardware(on, "a100").snapshot().cards.items() if card.vfio]
             assert bound == [entry["data"]["pciBusID"]]
             assert (await run(on, pod, "ls", "/dev/vfio")).split() == [str(entry["data"]["iommuGroup"])]
             assert "nvidia" not in await run(on, pod, "ls", "/dev")
             assert (await variables(on, pod))["NVIDIA_VISIBLE_DEVICES"] == "void"
             await gone(on, "gpu-test-vfio")
-            assert hardware(on, "a100").picture() == before
+            assert hardware(on, "a100").snapshot() == before
 
     story(tell)
 
@@ -200,13 +200,13 @@ def test_volta_and_later_share_by_mps_within_their_limits(manifests: Manifests) 
         async with stage(fleet=("a100=dgx-a100-40gb", "t4=t4-4x-pcie")) as on:
             await accepted(on, manifests("castai/03-mps-Volta", "castai/03-mps-preVolta"))
             pods = await on.running("gpu-demo-mps-volta", 3)
-            (daemon,) = hardware(on, "t4").picture().daemons.values()
+            (daemon,) = hardware(on, "t4").snapshot().daemons.values()
             assert (daemon.threads, list(daemon.memory_limits.values())) == (33, [1024])
             for pod in pods:
                 assert (await variables(on, pod))["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
             assert await on.pods("gpu-demo-mps-pre-volta", lambda pods: len(pods) == 3 and all(map(waits, pods)))
             await gone(on, "gpu-demo-mps-volta")
-            assert not hardware(on, "t4").picture().daemons
+            assert not hardware(on, "t4").snapshot().daemons
 
     story(tell)
 
@@ -218,7 +218,7 @@ def test_seven_slices_in_the_vendor_s_own_words(manifests: Manifests) -> None:
             pods = await on.running("gpu-demo-mig", 7)
             assert len({await run(on, pod, "nvidia-smi", "-L") for pod in pods}) == 7
             await gone(on, "gpu-demo-mig")
-            (card,) = hardware(on, "a100").picture().cards.values()
+            (card,) = hardware(on, "a100").snapshot().cards.values()
             assert not card.instances
 
     story(tell)
@@ -227,14 +227,14 @@ def test_seven_slices_in_the_vendor_s_own_words(manifests: Manifests) -> None:
 def test_fixed_slices_are_used_and_stay(manifests: Manifests) -> None:
     async def tell() -> None:
         async with stage(fleet=("a100=1xa100-40gb/static-mig=1g.5gb:7",)) as on:
-            before = hardware(on, "a100").picture()
+            before = hardware(on, "a100").snapshot()
             await accepted(on, manifests("castai/04-mig"))
             pods = await on.running("gpu-demo-mig", 7)
             (card,) = before.cards.values()
             seen = {(await run(on, pod, "nvidia-smi", "-L")).split("UUID: ")[2].rstrip(")\n") for pod in pods}
             assert seen == {instance.uuid for instance in card.instances}
             await gone(on, "gpu-demo-mig")
-            assert hardware(on, "a100").picture() == before
+            assert hardware(on, "a100").snapshot() == before
 
     story(tell)
 

@@ -14,10 +14,10 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.example import ExampleGpus
-from allotment.drivers.program import Place, drive
+from allotment.drivers.program import DriverOptions, serve_in_cluster
 from allotment.fleet.modes import Example
 from allotment.kubelet_plugin.messages import ClaimRef
-from allotment.kubelet_plugin.plugin_watcher import Registry
+from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from tests.lab.stage import stage
 
 NODE = "real"
@@ -45,14 +45,14 @@ def test_it_publishes_prepares_tells_the_claim_and_ends(folder: Path) -> None:
             given = {**claim, "status": {"allocation": {"devices": {"results": [result]}}}}
             await on.client.update(CLAIMS, given, subresource="status")
             ref = ClaimRef("default", claim["metadata"]["uid"], "c")
-            place = Place(NODE, "", folder / "plugins", folder / "registry", folder / "cdi")
+            place = DriverOptions(NODE, "", folder / "plugins", folder / "registry", folder / "cdi")
             place.registry.mkdir()
             connected, stop = asyncio.Event(), asyncio.Event()
-            registry = Registry(place.registry, Clock(50.0), on_change=lambda driver, plugin: connected.set())
+            registry = PluginRegistry(place.registry, Clock(50.0), on_change=lambda driver, plugin: connected.set())
             driver = ExampleGpus(NODE, 2, Example(status=True))
             async with asyncio.TaskGroup() as group:
                 kubelet = group.create_task(registry.run())
-                program = group.create_task(drive(driver, place, Target(on.plane.access.server), stop))
+                program = group.create_task(serve_in_cluster(driver, place, Target(on.plane.access.server), stop))
                 await connected.wait()
                 plugin = registry.find("gpu.example.com")
                 assert plugin is not None

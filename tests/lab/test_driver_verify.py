@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_under_test, "USUAL", driver_under_test.Patience(quiet=0.5, moments=(0.5,)))
+    monkeypatch.setattr(driver_under_test, "USUAL", driver_under_test.Timeouts(quiet=0.5, interrupt_at=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
 

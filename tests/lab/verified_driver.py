@@ -11,22 +11,22 @@ import sys
 from pathlib import Path
 
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.drivers.driver import Claim, Refused, Tree
+from allotment.drivers.driver import AllocatedClaim, ClaimError, Tree
 from allotment.drivers.example import ExampleGpus
-from allotment.drivers.program import Place, drive
+from allotment.drivers.program import DriverOptions, serve_in_cluster
 
 
 class Broken(ExampleGpus):
-    def plan(self, claim: Claim) -> Tree:
-        raise Refused("out of order")
+    def plan(self, claim: AllocatedClaim) -> Tree:
+        raise ClaimError("out of order")
 
 
 async def main(folder: Path, server: str, node: str, how: str = "") -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     driver = (Broken if how else ExampleGpus)(node, 4)
-    place = Place(node, "", folder / "plugins", folder / "plugins_registry", folder / "cdi")
-    await drive(driver, place, Target(server), stop)
+    place = DriverOptions(node, "", folder / "plugins", folder / "plugins_registry", folder / "cdi")
+    await serve_in_cluster(driver, place, Target(server), stop)
 
 
 if __name__ == "__main__":

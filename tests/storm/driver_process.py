@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 from allotment.cdi.spec import Spec
-from allotment.cdi.store import Folder
+from allotment.cdi.store import FolderStore
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.host import FileStorage, DriverHost
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated.fault_injection import Faults, Step
+from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, HardwareStep
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.hardware import hardware
@@ -32,7 +32,7 @@ GPUS = 2
 LATENCY = 0.0005
 
 
-class Fate(Faults):
+class Fate(FaultInjector):
     """Counts steps, of the hardware and of the disk, and kills the process at one of them; 0: never."""
 
     def __init__(self, die_at: int) -> None:
@@ -45,7 +45,7 @@ class Fate(Faults):
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def reach(self, step: Step) -> None:
+    def reach(self, step: HardwareStep) -> None:
         self.step()
 
 
@@ -62,7 +62,7 @@ class DeadlyStorage(FileStorage):
         self._fate.step()
 
 
-class DeadlyFolder(Folder):
+class DeadlyFolder(FolderStore):
     """CDI files before and after whose writing the process may die."""
 
     def __init__(self, path: Path, fate: Fate) -> None:
@@ -80,7 +80,7 @@ class DeadlyFolder(Folder):
         self._fate.step()
 
 
-def machine(folder: Path | None, faults: Faults | None = None) -> SimulatedHardware:
+def machine(folder: Path | None, faults: FaultInjector | None = None) -> SimulatedHardware:
     """Two H100 whose MIG devices are made on demand; the same hardware for everybody who names the folder."""
     gpus = gpus_of(hardware("h100-80gb", GPUS), NODE, DynamicMig())
     return SimulatedHardware(gpus, folder, name=NODE, faults=faults, latency=LATENCY)
@@ -95,7 +95,7 @@ async def _serve(pipe: Connection, folder: Path, fate: Fate) -> None:
     client = MemoryClient()
     driver = NvidiaDriver(machine(folder / "hardware", fate), DynamicMig())
     storage = DeadlyStorage(folder / "checkpoint.json", fate)
-    host = Host(NODE, "boot", storage, DeadlyFolder(folder / "cdi", fate))
+    host = DriverHost(NODE, "boot", storage, DeadlyFolder(folder / "cdi", fate))
     plugin = NodeDriver(driver, host, client, Clock(), random=Random(1))
     await plugin.recover()
     pipe.send("ready")

@@ -25,7 +25,7 @@ import msgspec
 
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.fleet.modes import DynamicMig
-from allotment.kubelet_plugin.messages import ClaimRef, Prepared
+from allotment.kubelet_plugin.messages import ClaimRef, PrepareResult
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
 from tests.storm.driver_process import NODE, machine, serve
@@ -55,7 +55,7 @@ class _Claim:
         self.devices = devices
         self.tree = tree
         self.strategy = strategy
-        self.answer: Prepared | None = None
+        self.answer: PrepareResult | None = None
         self.uuids: frozenset[str] = frozenset()
         self.going = False
 
@@ -67,7 +67,7 @@ class Storm:
         self.folder = folder
         self.random = Random(seed)
         self.hardware = machine(folder / "hardware")
-        self.first = msgspec.to_builtins(self.hardware.picture().cards)
+        self.first = msgspec.to_builtins(self.hardware.snapshot().cards)
         (offer,) = asyncio.run(_offers())
         self.devices = {device.name: device for group in offer.groups for device in group}
         self.limits = {(s.name, name): c.value for s in offer.counters for name, c in s.counters.items()}
@@ -223,7 +223,7 @@ class Storm:
                 raise Broken(f"the MIG devices of {claim.devices} are others: {claim.uuids} {self._uuids(claim)}")
 
     def _check_hardware(self, claims: Sequence[_Claim]) -> None:
-        state = self.hardware.picture()
+        state = self.hardware.snapshot()
         made = Counter((pci, i.profile_id, i.start) for pci, card in state.cards.items() for i in card.instances)
         wanted = Counter(self._place(name) for claim in claims for name in claim.devices if "-mig-" in name)
         _equal("MIG devices", made, wanted)
@@ -239,7 +239,7 @@ class Storm:
 
     def _uuids(self, claim: _Claim) -> frozenset[str]:
         places = {self._place(name) for name in claim.devices if "-mig-" in name}
-        cards = self.hardware.picture().cards
+        cards = self.hardware.snapshot().cards
         return frozenset(
             i.uuid for pci, c in cards.items() for i in c.instances if (pci, i.profile_id, i.start) in places
         )
@@ -255,7 +255,7 @@ class Storm:
         """The end: everything goes, the hardware is as new, and every device can be given out again."""
         self._unprepare(pipe, list(self.claims.values()))
         self._check()
-        _equal("the hardware", msgspec.to_builtins(self.hardware.picture().cards), self.first)
+        _equal("the hardware", msgspec.to_builtins(self.hardware.snapshot().cards), self.first)
         small = [name for name, device in self.devices.items() if _profile(device) == "1g.10gb"]
         for wanted in ([name for name in self.devices if "-mig-" not in name], small):
             claims = [self._exactly(name) for name in wanted]
@@ -263,7 +263,7 @@ class Storm:
             self._check()
             self._unprepare(pipe, claims)
         self._check()
-        _equal("the hardware", msgspec.to_builtins(self.hardware.picture().cards), self.first)
+        _equal("the hardware", msgspec.to_builtins(self.hardware.snapshot().cards), self.first)
 
     def _exactly(self, name: str) -> _Claim:
         self.numbers += 1

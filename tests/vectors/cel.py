@@ -19,13 +19,13 @@ import msgspec
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.cel.checking import types as cel_types
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.declarations import Overload, overload
-from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.estimate import estimate
-from allotment.cel.device import Bound
+from allotment.cel.device import DeviceVariable
 from allotment.cel.evaluation import timestamps
-from allotment.cel.evaluation.library.named_formats import Format
+from allotment.cel.evaluation.library.named_formats import NamedFormat
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
 from allotment.cel.evaluation.values import (
@@ -160,7 +160,7 @@ def _typed_special(value: Value) -> Any:
         return {"t": "optional", "v": None if value.value is ABSENT else typed(value.value)}
     if kind is TypeValue:
         return {"t": "type", "v": value.name}
-    if kind is Format:
+    if kind is NamedFormat:
         return {"t": "format", "v": value.name}
     if isinstance(value, Quantity):
         return {"t": "quantity", "nano": value.nano}
@@ -239,7 +239,7 @@ def _differs_compile(wanted: str | None, found: str | None) -> list[str]:
 
 
 def _environment(case: Case) -> Environment:
-    return declare(case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"]))
+    return declare_environment(case["version"], case["env"], bool(case["consumableCapacity"]), bool(case["listTypeAttributes"]))
 
 
 def _recorded(case: Case, expect: Case) -> list[str]:
@@ -270,14 +270,14 @@ def _recorded(case: Case, expect: Case) -> list[str]:
     problems += _differs("estimated cost", expect["estimatedCost"], estimated[1])
     if "estimatedCostMin" in expect:
         problems += _differs("estimated minimum", expect["estimatedCostMin"], estimated[0])
-    bound = device_of(case["device"]).bound(env.list_attributes)
+    bound = device_of(case["device"]).variable(env.list_attributes)
     limit = expect.get("costLimit", case.get("costLimit", COST_LIMIT))
     return problems + _outcome(expect, _evaluate(checked, planned, bound, limit, match_mode), match_mode)
 
 
-def _evaluate(checked: Checked, planned: Any, bound: Bound, limit: int, match_mode: bool) -> Evaluation:
-    if match_mode and bound.problem is not None:
-        return Evaluation(None, EvaluationError(bound.problem), None)
+def _evaluate(checked: CheckedExpression, planned: Any, bound: DeviceVariable, limit: int, match_mode: bool) -> Evaluation:
+    if match_mode and bound.error is not None:
+        return Evaluation(None, EvaluationError(bound.error), None)
     found = run_plan(checked, planned, bound, (), limit)
     if match_mode:
         if found.error is None:
@@ -379,12 +379,12 @@ def _conformance(case: Case) -> list[str]:
     names = list(case["bindings"])
     # A name that is not bound is declared all the same, but never one that the grammar keeps for itself.
     variables = {name: _type(t) for name, t in case["type_env"].items()}
-    base = declare("1.36", "stored", True, True)
+    base = declare_environment("1.36", "stored", True, True)
     env = base.extended(variables, _declared(case.get("function_decls", ())), case.get("container", ""))
     try:
         if case.get("disable_check"):
             parsed = parse(case["expr"], env.macros)
-            checked = Checked(parsed.expr, parsed, env, {}, {}, {}, cel_types.DYN)
+            checked = CheckedExpression(parsed.expr, parsed, env, {}, {}, {}, cel_types.DYN)
         else:
             checked = compile_checked(case["expr"], env)
         planned = plan_checked(checked, names)
@@ -398,7 +398,7 @@ def _conformance(case: Case) -> list[str]:
         return [f"compiled; wanted {expect.get('compileError', expect.get('programError'))!r}"]
     problems = _differs("output type", expect["outputType"], str(checked.output_type))
     values = [untyped(case["bindings"][name]) for name in names]
-    device = Bound("", Device(), True)
+    device = DeviceVariable("", Device(), True)
     found = run_plan(checked, planned, device, values, COST_LIMIT)
     if case["name"] in _ORDER_OF_A_MAP:
         expect = {**expect, "actualCostVaries": True}

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from allotment.cdi.naming import qualified
-from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec, merge
+from allotment.cdi.naming import qualified_name
+from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec, merge
 from allotment.cdi.store import SpecStore
 
 
-class Unresolvable(Exception):
+class UnresolvableDevices(Exception):
     """Raised when no usable file has a device; the text is what container runtimes say.
 
     ``names``: the devices. ``reasons``: what is wrong with files, which may be why.
@@ -27,16 +27,16 @@ class Unresolvable(Exception):
         self.reasons = tuple(reasons)
 
 
-class _Found(NamedTuple):
+class _FoundDevice(NamedTuple):
     """A device, where it stands, and what it shares with the others of its file."""
 
     store: int
     file: str
     spec: Spec
-    device: Device
+    device: CdiDevice
 
 
-class _Shelf:
+class _StoreCache:
     """The files of one store, as last read."""
 
     def __init__(self, store: SpecStore) -> None:
@@ -44,7 +44,7 @@ class _Shelf:
         self._stamps: Mapping[str, Hashable] = {}
         self.files: dict[str, Spec | str] = {}
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read what changed; whether anything did."""
         stamps = self._store.stamps()
         if stamps == self._stamps:
@@ -63,23 +63,23 @@ class _Shelf:
             return str(error)
 
 
-class Devices:
+class CdiDevices:
     """The devices of some stores; later ones win."""
 
     def __init__(self, stores: Sequence[SpecStore]) -> None:
-        self._shelves = [_Shelf(store) for store in stores]
-        self._found: dict[str, _Found] = {}
+        self._caches = [_StoreCache(store) for store in stores]
+        self._found: dict[str, _FoundDevice] = {}
         self._conflicts: dict[str, str] = {}
 
     def names(self) -> frozenset[str]:
         """The qualified names of all usable devices."""
-        self._look()
+        self._refresh()
         return frozenset(self._found)
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What is wrong with files: unreadable ones, and devices that stand in two."""
-        self._look()
-        broken = (text for shelf in self._shelves for text in shelf.files.values() if isinstance(text, str))
+        self._refresh()
+        broken = (text for shelf in self._caches for text in shelf.files.values() if isinstance(text, str))
         return (*broken, *self._conflicts.values())
 
     def edits(self, ids: Sequence[str]) -> ContainerEdits:
@@ -87,14 +87,14 @@ class Devices:
 
         The common edits of a file come once, before those of its first device. Raises Unresolvable.
         """
-        self._look()
+        self._refresh()
         wanted = tuple(dict.fromkeys(ids))
         if missing := [name for name in wanted if name not in self._found]:
-            raise Unresolvable(missing, self.faults())
-        return merge(self._in_order([self._found[name] for name in wanted]))
+            raise UnresolvableDevices(missing, self.problems())
+        return merge(self._edits_of([self._found[name] for name in wanted]))
 
     @staticmethod
-    def _in_order(found: Sequence[_Found]) -> Iterator[ContainerEdits]:
+    def _edits_of(found: Sequence[_FoundDevice]) -> Iterator[ContainerEdits]:
         begun: set[tuple[int, str]] = set()
         for each in found:
             if (each.store, each.file) not in begun:
@@ -102,20 +102,20 @@ class Devices:
                 yield each.spec.container_edits
             yield each.device.container_edits
 
-    def _look(self) -> None:
-        changed = [shelf.look() for shelf in self._shelves]
+    def _refresh(self) -> None:
+        changed = [shelf.refresh() for shelf in self._caches]
         if not any(changed):
             return
         self._found, self._conflicts = {}, {}
-        for number, shelf in enumerate(self._shelves):
+        for number, shelf in enumerate(self._caches):
             for file, spec in shelf.files.items():
                 if isinstance(spec, Spec):
                     for device in spec.devices:
-                        self._add(qualified(spec.kind, device.name), _Found(number, file, spec, device))
+                        self._add(qualified_name(spec.kind, device.name), _FoundDevice(number, file, spec, device))
         for name in self._conflicts:
             del self._found[name]
 
-    def _add(self, name: str, found: _Found) -> None:
+    def _add(self, name: str, found: _FoundDevice) -> None:
         other = self._found.get(name)
         if other is not None and other.store == found.store:
             self._conflicts[name] = f"conflicting device {name!r} (specs {other.file!r}, {found.file!r})"

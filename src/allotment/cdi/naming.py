@@ -10,14 +10,14 @@ import re
 from typing import Final, NamedTuple
 
 #: The longest class; the specification limits it as a label.
-LONGEST_CLASS: Final = 63
+MAX_CLASS_LENGTH: Final = 63
 
 # Two characters at least: the library that all runtimes use, 1.1.0, panics on a vendor or class of one.
 _QUALIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 _DEVICE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
-class Qualified(NamedTuple):
+class QualifiedName(NamedTuple):
     """A qualified device name, taken apart."""
 
     vendor: str
@@ -25,7 +25,7 @@ class Qualified(NamedTuple):
     device: str
 
 
-def qualified(kind: str, device: str) -> str:
+def qualified_name(kind: str, device: str) -> str:
     """The name by which a container asks for a device.
 
     >>> qualified("k8s.gpu.nvidia.com/claim", "7f0c-gpu-0")
@@ -34,7 +34,7 @@ def qualified(kind: str, device: str) -> str:
     return f"{kind}={device}"
 
 
-def parse(name: str) -> Qualified | None:
+def parse_name(name: str) -> QualifiedName | None:
     """The parts of a qualified name; None when it is none.
 
     >>> parse("nvidia.com/gpu=all")
@@ -43,13 +43,13 @@ def parse(name: str) -> Qualified | None:
     True
     """
     kind, equals, device = name.partition("=")
-    if not equals or kind_fault(kind) or device_fault(device):
+    if not equals or kind_problem(kind) or device_problem(device):
         return None
     vendor, _, class_ = kind.partition("/")
-    return Qualified(vendor, class_, device)
+    return QualifiedName(vendor, class_, device)
 
 
-def kind_fault(kind: str) -> str:
+def kind_problem(kind: str) -> str:
     """What is wrong with a ``vendor/class``; empty when nothing is."""
     vendor, slash, class_ = kind.partition("/")
     if not slash:
@@ -58,12 +58,12 @@ def kind_fault(kind: str) -> str:
         if not _QUALIFIER.fullmatch(text):
             wanted = "two characters or more: a letter first, a letter or digit last, between them also '_', '-', '.'"
             return f"{part} {text!r}: wanted {wanted}"
-    if len(class_) > LONGEST_CLASS:
-        return f"class {class_!r}: wanted at most {LONGEST_CLASS} characters, found {len(class_)}"
+    if len(class_) > MAX_CLASS_LENGTH:
+        return f"class {class_!r}: wanted at most {MAX_CLASS_LENGTH} characters, found {len(class_)}"
     return ""
 
 
-def device_fault(name: str) -> str:
+def device_problem(name: str) -> str:
     """What is wrong with a device's name; empty when nothing is."""
     if _DEVICE.fullmatch(name):
         return ""

@@ -18,10 +18,10 @@ import msgspec
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, Mount, depth
 from allotment.model.trees import Tree
 
-_KINDS: Final = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
+_DEVICE_TYPES: Final = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
 
 
-class NodeFacts(NamedTuple):
+class DeviceNumbers(NamedTuple):
     """A device file of the host: ``b``, ``c`` or ``p``, and its numbers."""
 
     type: str
@@ -29,23 +29,23 @@ class NodeFacts(NamedTuple):
     minor: int
 
 
-class NotInjectable(Exception):
+class InjectionError(Exception):
     """Raised when a device node cannot be made; the text says which, and why."""
 
 
-def node_facts(path: str) -> NodeFacts:
+def read_device_numbers(path: str) -> DeviceNumbers:
     """Look at a device file of this host. Raises NotInjectable."""
     try:
         status = Path(path).stat()
     except OSError as error:
-        raise NotInjectable(f"device node {path}: {error.strerror}") from None
-    for is_kind, letter in _KINDS:
+        raise InjectionError(f"device node {path}: {error.strerror}") from None
+    for is_kind, letter in _DEVICE_TYPES:
         if is_kind(status.st_mode):
-            return NodeFacts(letter, os.major(status.st_rdev), os.minor(status.st_rdev))
-    raise NotInjectable(f"device node {path}: wanted a device file, found another")
+            return DeviceNumbers(letter, os.major(status.st_rdev), os.minor(status.st_rdev))
+    raise InjectionError(f"device node {path}: wanted a device file, found another")
 
 
-def apply(config: Tree, edits: ContainerEdits, facts: Callable[[str], NodeFacts] = node_facts) -> Tree:
+def apply(config: Tree, edits: ContainerEdits, facts: Callable[[str], DeviceNumbers] = read_device_numbers) -> Tree:
     """The configuration with the edits; the given one stays as it is. Raises NotInjectable."""
     config = copy.deepcopy(config)
     process = config.setdefault("process", {})
@@ -54,7 +54,7 @@ def apply(config: Tree, edits: ContainerEdits, facts: Callable[[str], NodeFacts]
         process["env"] = _environment(process.get("env") or (), edits.env)
     user = process.get("user") or {}
     for node in edits.device_nodes:
-        _add_node(linux, node, user, facts)
+        _add_device_node(linux, node, user, facts)
     if edits.net_devices:
         nets = linux.setdefault("netDevices", {})
         nets.update((net.host_interface_name, {"name": net.name}) for net in edits.net_devices)
@@ -76,7 +76,7 @@ def _environment(before: Iterable[str], edits: Iterable[str]) -> list[str]:
     return list(variables.values())
 
 
-def _add_node(linux: Tree, node: DeviceNode, user: Mapping[str, int], facts: Callable[[str], NodeFacts]) -> None:
+def _add_device_node(linux: Tree, node: DeviceNode, user: Mapping[str, int], facts: Callable[[str], DeviceNumbers]) -> None:
     told = _complete(node, facts)
     entry: Tree = {"path": node.path, "type": told.type}
     if told.type != "p":
@@ -95,12 +95,12 @@ def _add_node(linux: Tree, node: DeviceNode, user: Mapping[str, int], facts: Cal
         rules.append({**rule, "access": node.permissions or "rwm"})
 
 
-def _complete(node: DeviceNode, facts: Callable[[str], NodeFacts]) -> NodeFacts:
+def _complete(node: DeviceNode, facts: Callable[[str], DeviceNumbers]) -> DeviceNumbers:
     if node.type and (node.major or node.type == "p"):
-        return NodeFacts(node.type, node.major, node.minor)
+        return DeviceNumbers(node.type, node.major, node.minor)
     found = facts(node.host_path or node.path)
     if node.type and node.type != found.type:
-        raise NotInjectable(f"device node {node.path}: wanted type {node.type!r}, found {found.type!r} on the host")
+        raise InjectionError(f"device node {node.path}: wanted type {node.type!r}, found {found.type!r} on the host")
     return found._replace(major=node.major, minor=node.minor) if node.major else found
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.cdi.naming import device_fault, kind_fault
+from allotment.cdi.naming import device_problem, kind_problem
 from allotment.model.loading import json_parser, yaml_parser
 from allotment.model.loading.marks import Duplicate, Fault
 
@@ -31,11 +31,11 @@ class InvalidSpec(ValueError):
     """Raised for a CDI specification that runtimes would refuse; the text says which field, and what it should be."""
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class _CdiObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What all parts of a file have in common: camelCase names, nothing written that is not set, nothing unknown."""
 
 
-class DeviceNode(_Part, frozen=True):
+class DeviceNode(_CdiObject, frozen=True):
     """A device file. Without a type or numbers the runtime reads them from the host when it makes the container."""
 
     path: str
@@ -49,7 +49,7 @@ class DeviceNode(_Part, frozen=True):
     gid: int | None = None
 
 
-class Mount(_Part, frozen=True):
+class Mount(_CdiObject, frozen=True):
     """A file or folder of the host in the container."""
 
     host_path: str
@@ -58,7 +58,7 @@ class Mount(_Part, frozen=True):
     type: str = ""
 
 
-class Hook(_Part, frozen=True):
+class Hook(_CdiObject, frozen=True):
     """A program of the host, run at a point of the container's life. ``args`` begins with the program's name."""
 
     hook_name: str
@@ -68,14 +68,14 @@ class Hook(_Part, frozen=True):
     timeout: int | None = None
 
 
-class NetDevice(_Part, frozen=True):
+class NetDevice(_CdiObject, frozen=True):
     """A network interface of the host, moved into the container under ``name``."""
 
     host_interface_name: str
     name: str
 
 
-class IntelRdt(_Part, frozen=True):
+class IntelRdt(_CdiObject, frozen=True):
     """Cache and memory bandwidth of Intel's Resource Director Technology."""
 
     clos_id: str = msgspec.field(default="", name="closID")
@@ -85,7 +85,7 @@ class IntelRdt(_Part, frozen=True):
     enable_monitoring: bool = False
 
 
-class ContainerEdits(_Part, frozen=True):
+class ContainerEdits(_CdiObject, frozen=True):
     """What changes in a container."""
 
     env: tuple[str, ...] = ()
@@ -98,17 +98,17 @@ class ContainerEdits(_Part, frozen=True):
 
     def __bool__(self) -> bool:
         """Whether anything changes."""
-        return self != _NONE
+        return self != _NO_EDITS
 
     def merged(self, other: ContainerEdits) -> ContainerEdits:
         """These edits, then ``other``."""
         return merge((self, other))
 
 
-_NONE: Final = ContainerEdits()
+_NO_EDITS: Final = ContainerEdits()
 
 
-class Device(_Part, frozen=True):
+class CdiDevice(_CdiObject, frozen=True):
     """A device of a file."""
 
     name: str
@@ -116,14 +116,14 @@ class Device(_Part, frozen=True):
     annotations: Mapping[str, str] = {}
 
 
-class Spec(_Part, frozen=True):
+class Spec(_CdiObject, frozen=True):
     """A whole file. ``container_edits`` are for a container with any of the devices.
 
     ``cdi_version``: as a file that was read carries it; empty means the lowest possible, and is what to write.
     """
 
     kind: str
-    devices: tuple[Device, ...]
+    devices: tuple[CdiDevice, ...]
     container_edits: ContainerEdits = ContainerEdits()
     cdi_version: str = ""
     annotations: Mapping[str, str] = {}
@@ -140,7 +140,7 @@ def merge(edits: Iterable[ContainerEdits]) -> ContainerEdits:
     """
     all_edits = [each for each in edits if each]
     if len(all_edits) <= 1:
-        all_edits = [_NONE, *all_edits]
+        all_edits = [_NO_EDITS, *all_edits]
     env: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, Mount] = {}
@@ -197,15 +197,15 @@ def minimum_version(spec: Spec) -> str:
     return "0.3.0"
 
 
-def check(spec: Spec) -> None:
+def validate(spec: Spec) -> None:
     """Judge a spec as runtimes do. Raises InvalidSpec with all faults."""
-    if faults := list(_faults(spec)):
+    if faults := list(_problems(spec)):
         raise InvalidSpec("; ".join(faults))
 
 
 def encode(spec: Spec) -> bytes:
     """The file, as JSON. Raises InvalidSpec."""
-    check(spec)
+    validate(spec)
     tree = {"cdiVersion": spec.cdi_version or minimum_version(spec), **msgspec.to_builtins(spec)}
     return msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n"
 
@@ -213,10 +213,10 @@ def encode(spec: Spec) -> bytes:
 def decode(data: bytes, source: str = "") -> Spec:
     """The spec of a file, JSON or YAML, read strictly. ``source``: its name, for messages. Raises InvalidSpec."""
     try:
-        spec = msgspec.convert(_go(_tree(data.decode("utf-8-sig"))), Spec)
+        spec = msgspec.convert(_without_nulls(_tree(data.decode("utf-8-sig"))), Spec)
         if not spec.cdi_version:
             raise InvalidSpec(f"cdiVersion: wanted one of {', '.join(VERSIONS)}, found none")
-        check(spec)
+        validate(spec)
     except UnicodeDecodeError as error:
         fault = f"not UTF-8: {error.reason} at byte {error.start}"
     except Fault as error:
@@ -244,39 +244,39 @@ def _tree(text: str) -> Any:
     return tree
 
 
-def _go(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """A tree without its nulls: Go takes null for not set."""
     if isinstance(value, dict):
-        return {key: _go(each) for key, each in value.items() if each is not None}
-    return [_go(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-def _faults(spec: Spec) -> Iterator[str]:
+def _problems(spec: Spec) -> Iterator[str]:
     least, told = minimum_version(spec), spec.cdi_version.removeprefix("v")
     if told and told not in VERSIONS:
         yield f"cdiVersion: wanted one of {', '.join(VERSIONS)}, found {spec.cdi_version!r}"
     elif told and VERSIONS.index(told) < VERSIONS.index(least):
         yield f"cdiVersion: wanted at least {least} for what the file uses, found {spec.cdi_version}"
-    if fault := kind_fault(spec.kind):
+    if fault := kind_problem(spec.kind):
         yield f"kind: {fault}"
     if not spec.devices:
         yield "devices: wanted at least one"
-    yield from _edit_faults(spec.container_edits, "containerEdits")
+    yield from _edit_problems(spec.container_edits, "containerEdits")
     seen: set[str] = set()
     for number, device in enumerate(spec.devices):
         path = f"devices[{number}]"
-        if fault := device_fault(device.name):
+        if fault := device_problem(device.name):
             yield f"{path}.name: {fault}"
         if device.name in seen:
             yield f"{path}.name: {device.name!r} stands twice"
         seen.add(device.name)
         if not device.container_edits:
             yield f"{path}.containerEdits: wanted at least one edit"
-        yield from _edit_faults(device.container_edits, f"{path}.containerEdits")
+        yield from _edit_problems(device.container_edits, f"{path}.containerEdits")
 
 
-def _edit_faults(edits: ContainerEdits, path: str) -> Iterator[str]:
-    yield from _env_faults(edits.env, f"{path}.env")
+def _edit_problems(edits: ContainerEdits, path: str) -> Iterator[str]:
+    yield from _env_problems(edits.env, f"{path}.env")
     for i, node in enumerate(edits.device_nodes):
         at = f"{path}.deviceNodes[{i}]"
         if not node.path:
@@ -297,7 +297,7 @@ def _edit_faults(edits: ContainerEdits, path: str) -> Iterator[str]:
             yield f"{at}.path: wanted an absolute path, found {hook.path!r}"
         if hook.timeout is not None and hook.timeout <= 0:
             yield f"{at}.timeout: wanted seconds above 0, found {hook.timeout}"
-        yield from _env_faults(hook.env, f"{at}.env")
+        yield from _env_problems(hook.env, f"{at}.env")
     for field in ("host_interface_name", "name"):
         names = [getattr(net, field) for net in edits.net_devices]
         if "" in names or len(set(names)) < len(names):
@@ -308,7 +308,7 @@ def _edit_faults(edits: ContainerEdits, path: str) -> Iterator[str]:
             yield f"{path}.intelRdt.closID: wanted a file's name or '/', found {clos!r}"
 
 
-def _env_faults(env: tuple[str, ...], path: str) -> Iterator[str]:
+def _env_problems(env: tuple[str, ...], path: str) -> Iterator[str]:
     for number, variable in enumerate(env):
         if variable.find("=") <= 0:
             yield f"{path}[{number}]: wanted NAME=value, found {variable!r}"

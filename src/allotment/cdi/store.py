@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
-from allotment.cdi.spec import Spec, check, decode, encode
+from allotment.cdi.spec import Spec, validate, decode, encode
 from allotment.files import writing
 from allotment.files.writing import PUBLIC, Sync, temporary_of
 
@@ -43,7 +43,7 @@ class SpecStore(Protocol):
         ...
 
 
-class Folder:
+class FolderStore:
     """A folder of the host. It is made when the first file is written.
 
     Files are replaced whole, but not synced: what a crash of the machine would undo is void after it anyway (runtimes'
@@ -102,7 +102,7 @@ class Folder:
         return self.path / (name if name.endswith(_SUFFIXES) else f"{name}.json")
 
 
-class Memory:
+class MemoryStore:
     """Files that only this process reads: of simulated nodes, and in tests."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Memory:
 
     def write(self, name: str, spec: Spec) -> None:
         """Keep a spec that a runtime would accept."""
-        check(spec)
+        validate(spec)
         self._specs[name.removesuffix(".json")] = (spec, next(self._numbers))
 
     def remove(self, name: str) -> None:

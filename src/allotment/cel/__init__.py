@@ -1,11 +1,11 @@
-"""The CEL environment of DRA device selectors: parse, check, cost, evaluate."""
+"""CEL for DRA device selectors: parser, type checker, cost estimate and evaluation."""
 
-from allotment.cel.conjuncts import Comparison as Comparison
+from allotment.cel.conjuncts import ValueComparison as ValueComparison
 from allotment.cel.conjuncts import Conjunct as Conjunct
 from allotment.cel.device import DeviceInput as DeviceInput
 from allotment.cel.device import content_key as content_key
-from allotment.cel.device_references import Read as Read
-from allotment.cel.device_references import Reference as Reference
+from allotment.cel.device_references import DevicePath as DevicePath
+from allotment.cel.device_references import DeviceReference as DeviceReference
 from allotment.cel.errors import CompileError as CompileError
 from allotment.cel.evaluation.values import EvaluationError as EvaluationError
 from allotment.cel.selector import COST_LIMIT as COST_LIMIT

@@ -1,7 +1,7 @@
-"""A selector taken apart at its outermost ``&&``, for telling which part rejected a device and by how much.
+"""The conjuncts of a selector: the operands of its outermost ``&&``.
 
-A conjunct of the form *value, operator, literal* is recognised in every spelling that selectors use for it, so that the
-nearest miss can be told: wanted ``memory >= 40Gi``, found ``24Gi``.
+They show which part of a selector rejected a device. A conjunct of the form *value, operator, literal* is recognized in
+every spelling, so that a report can compare the values: requested ``memory >= 40Gi``, found ``24Gi``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from allotment.cel.device import DeviceInput
-from allotment.cel.device_references import Read, selected
+from allotment.cel.device_references import DevicePath, selection_chain
 from allotment.cel.evaluation.values import Value
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node
@@ -22,24 +22,24 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """``path operator literal``: what a conjunct wants of one value of the device.
+class ValueComparison:
+    """``path operator literal``: the requirement of a conjunct on one value of the device.
 
-    ``path`` is a path of :data:`~allotment.cel.device_references.Read` down to a value, ("capacity", domain, id) say.
+    ``path`` is a :data:`~allotment.cel.device_references.DevicePath` of a single value, e.g. ("capacity", domain, id).
     ``literal`` is a bool, int, float, str, Quantity or Semver, or a tuple of them for ``in``.
     """
 
-    path: Read
+    path: DevicePath
     operator: Operator
     literal: Value
 
     def actual(self, device: DeviceInput) -> Value:
-        """What the device has at the path; None when it has nothing there."""
-        bound = device.bound(True)
+        """The device's value at the path, or None."""
+        bound = device.variable(True)
         if self.path[0] == "driver":
             return bound.driver
         if self.path[0] == "allowMultipleAllocations":
-            return bound.multiple
+            return bound.allow_multiple_allocations
         kind, domain, name = self.path
         values: dict[str, Value] = (bound.attributes if kind == "attributes" else bound.capacity).get(domain, {})
         return values.get(name)
@@ -47,17 +47,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One operand of the outermost ``&&``: its text, its place in the expression (code points), whether it holds for a
-    device, and what it compares when it is a simple comparison."""
+    """One operand of the outermost ``&&``: its text, its span in the expression (code points), and its comparison if it
+    has the form *value, operator, literal*."""
 
     text: str
     start: int
     stop: int
-    comparison: Comparison | None
+    comparison: ValueComparison | None
     _matches: Callable[[DeviceInput], bool]
 
     def matches(self, device: DeviceInput) -> bool:
-        """Whether this operand alone is true for a device; raises EvaluationError as the selector does."""
+        """Whether this operand alone is true for a device. Raises EvaluationError as the selector does."""
         return self._matches(device)
 
 
@@ -74,40 +74,40 @@ _NEGATED: Final[dict[Operator, Operator]] = {
 }  # fmt: skip
 
 
-def comparison(node: Node) -> Comparison | None:
-    """The simple comparison that a conjunct is, if it is one."""
+def as_comparison(node: Node) -> ValueComparison | None:
+    """Returns a conjunct of the form *value, operator, literal* as a comparison, any other as None."""
     if isinstance(node, Call):
         if node.function == ast.NOT:
-            return _negation(comparison(node.args[0]))
+            return _negation(as_comparison(node.args[0]))
         if node.function == ast.IN:
             return _membership(node)
         if node.function in _OPERATORS:
-            return _relation(_OPERATORS[node.function], node.args[0], node.args[1])
+            return _operator_comparison(_OPERATORS[node.function], node.args[0], node.args[1])
         method = _METHODS.get(node.function)
         if method is not None and node.target is not None:
-            return _between(node.target, method, node.args[0])
+            return _value_comparison(node.target, method, node.args[0])
         return None
     path = _path(node)
-    # A boolean attribute by itself.
-    return None if path is None or path[0] == "capacity" else Comparison(path, "==", True)
+    # A boolean attribute without an operator.
+    return None if path is None or path[0] == "capacity" else ValueComparison(path, "==", True)
 
 
-def _negation(inner: Comparison | None) -> Comparison | None:
+def _negation(inner: ValueComparison | None) -> ValueComparison | None:
     if inner is None or inner.operator == "in":
         return None
-    return Comparison(inner.path, _NEGATED[inner.operator], inner.literal)
+    return ValueComparison(inner.path, _NEGATED[inner.operator], inner.literal)
 
 
-def _relation(operator: Operator, left: Node, right: Node) -> Comparison | None:
+def _operator_comparison(operator: Operator, left: Node, right: Node) -> ValueComparison | None:
     if isinstance(left, Const) and not isinstance(right, Const):
         left, right, operator = right, left, _MIRRORED[operator]
     if isinstance(left, Call) and left.function == "compareTo" and left.target is not None:
         # x.compareTo(y) >= 0, and the spellings with 1 and -1.
         if not isinstance(right, Const) or type(right.value) is not int:
             return None
-        meant = _COMPARE_TO.get((operator, right.value))
-        return None if meant is None else _between(left.target, meant, left.args[0])
-    return _between(left, operator, right)
+        equivalent = _COMPARE_TO.get((operator, right.value))
+        return None if equivalent is None else _value_comparison(left.target, equivalent, left.args[0])
+    return _value_comparison(left, operator, right)
 
 
 _COMPARE_TO: Final[dict[tuple[Operator, int], Operator]] = {
@@ -117,17 +117,17 @@ _COMPARE_TO: Final[dict[tuple[Operator, int], Operator]] = {
 }  # fmt: skip
 
 
-def _between(left: Node, operator: Operator, right: Node) -> Comparison | None:
+def _value_comparison(left: Node, operator: Operator, right: Node) -> ValueComparison | None:
     path, literal = _path(left), _literal(right)
     if path is not None and literal is not None:
-        return Comparison(path, operator, literal)
+        return ValueComparison(path, operator, literal)
     path, literal = _path(right), _literal(left)
     if path is not None and literal is not None:
-        return Comparison(path, _MIRRORED[operator], literal)
+        return ValueComparison(path, _MIRRORED[operator], literal)
     return None
 
 
-def _membership(node: Call) -> Comparison | None:
+def _membership(node: Call) -> ValueComparison | None:
     path = _path(node.args[0])
     literals = node.args[1]
     if path is None or not isinstance(literals, ListExpr) or literals.optional_indices:
@@ -135,12 +135,12 @@ def _membership(node: Call) -> Comparison | None:
     values = [_literal(element) for element in literals.elements]
     if any(value is None for value in values):
         return None
-    return Comparison(path, "in", tuple(values))
+    return ValueComparison(path, "in", tuple(values))
 
 
-def _path(node: Node) -> Read | None:
-    """The path of a node that selects one value of the device and nothing else."""
-    base, keys, selections = selected(node)
+def _path(node: Node) -> DevicePath | None:
+    """The path of a node that selects a single value of the device."""
+    base, keys, selections = selection_chain(node)
     if not isinstance(base, Ident) or base.name != "device" or not selections or selections[-1] is not node:
         return None
     for selection in selections:
@@ -156,7 +156,7 @@ def _path(node: Node) -> Read | None:
 
 
 def _literal(node: Node) -> Value:
-    """The value of a literal, or of ``quantity("…")`` or ``semver("…")``; None when it is none."""
+    """The value of a literal, ``quantity("…")`` or ``semver("…")``; None for other nodes."""
     if isinstance(node, Const):
         return node.value if node.kind in ("bool", "int", "double", "string") else None
     if isinstance(node, Call) and node.function in ("quantity", "semver") and node.args:

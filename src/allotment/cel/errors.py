@@ -1,28 +1,26 @@
-"""Errors of the compiler, worded and laid out as upstream does: a line per error, the source line, a caret.
+"""Compile errors with cel-go's texts and layout: a line per error, the source line, a caret.
 
-Error texts reach users through the API server's answers, so the layout is part of the contract: dots up to the column,
-wide dots under characters that are not ASCII, tabs shown as one space.
+Users see these texts in API server responses, so the layout is part of the contract: dots up to the column, wide dots
+under non-ASCII characters, tabs shown as one space.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 ErrorKind: TypeAlias = Literal["invalid", "required", "internal"]
 
-#: More errors than this are counted, not shown.
-_SHOWN = 100
-#: A longer source line (in UTF-8 bytes) is not shown.
-_LONGEST_SNIPPET = 16384
+#: Further errors are only counted.
+_MAX_SHOWN = 100
+#: Longer source lines (in UTF-8 bytes) are not shown.
+_MAX_SNIPPET_BYTES = 16384
 
 
 class CompileError(Exception):
     """Raised when an expression does not compile. ``str(error)`` is upstream's whole text, ``kind`` its error type.
 
-    ``issues`` are the single findings behind the text, for tools that point at them; empty where upstream has one text
-    without a position.
+    ``issues`` are the individual errors with their positions; empty if upstream reports a single text without one.
     """
 
     def __init__(self, text: str, kind: ErrorKind = "invalid", issues: tuple[Issue, ...] = ()) -> None:
@@ -33,7 +31,7 @@ class CompileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding. ``line`` is 1-based and ``column`` 0-based in code points; both -1 when there is no position."""
+    """One error. ``line`` is 1-based and ``column`` 0-based in code points; both are -1 if there is no position."""
 
     line: int
     column: int
@@ -42,46 +40,42 @@ class Issue:
 
 @dataclass(slots=True)
 class Issues:
-    """Collects findings about one source text and renders them."""
+    """The errors of one source text."""
 
     source: str
-    found: list[Issue] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
     count: int = 0
 
     def report(self, pos: int, message: str) -> None:
-        """A finding at a code point offset; -1 for none."""
+        """Adds an error at a code point offset, -1 for none."""
         self.count += 1
-        if self.count > _SHOWN:
+        if self.count > _MAX_SHOWN:
             return
         if pos < 0:
-            self.found.append(Issue(-1, -1, message))
+            self.issues.append(Issue(-1, -1, message))
         elif not self.source:
-            # Upstream's lexer puts the end of an empty text before its start.
-            self.found.append(Issue(1, -1, message))
+            # Upstream's lexer places the end of an empty text before its start.
+            self.issues.append(Issue(1, -1, message))
         else:
             before = self.source[:pos]
-            self.found.append(Issue(before.count("\n") + 1, pos - (before.rfind("\n") + 1), message))
+            self.issues.append(Issue(before.count("\n") + 1, pos - (before.rfind("\n") + 1), message))
 
-    def extend(self, findings: Iterable[tuple[int, str]]) -> None:
-        """Several findings, as (offset, message)."""
-        for pos, message in findings:
-            self.report(pos, message)
 
     def __bool__(self) -> bool:
         return self.count > 0
 
     def render(self) -> str:
-        """All findings by position, each with its source line and caret."""
-        ordered = sorted(self.found, key=lambda i: (i.line, i.column))
+        """The errors ordered by position, each with its source line and caret."""
+        ordered = sorted(self.issues, key=lambda i: (i.line, i.column))
         lines = self.source.split("\n")
         blocks = [_block(issue, lines) for issue in ordered]
-        if self.count > _SHOWN:
-            blocks.append(f"{self.count - _SHOWN} more errors were truncated")
+        if self.count > _MAX_SHOWN:
+            blocks.append(f"{self.count - _MAX_SHOWN} more errors were truncated")
         return "\n".join(blocks)
 
     def error(self) -> CompileError:
-        """The exception for these findings."""
-        return CompileError(f"compilation failed: {self.render()}", "invalid", tuple(self.found))
+        """The exception for these errors."""
+        return CompileError(f"compilation failed: {self.render()}", "invalid", tuple(self.issues))
 
 
 def _block(issue: Issue, lines: list[str]) -> str:
@@ -89,7 +83,7 @@ def _block(issue: Issue, lines: list[str]) -> str:
     if not 1 <= issue.line <= len(lines) or lines == [""]:
         return head
     snippet = lines[issue.line - 1]
-    if len(snippet.encode("utf-8", "surrogatepass")) > _LONGEST_SNIPPET:
+    if len(snippet.encode("utf-8", "surrogatepass")) > _MAX_SNIPPET_BYTES:
         return head
     snippet = snippet.replace("\t", " ")
     dots = "".join("." if c < "\x80" else "\uff0e" for c in snippet[: issue.column])

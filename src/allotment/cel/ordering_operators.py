@@ -1,15 +1,15 @@
-"""Orderings of quantities and versions written with operators: CEL has them as methods only, which few people know.
+"""Rewrites order comparisons of quantities and versions from operators to methods: CEL has no operators for them.
 
-``a >= b`` is ``a.compareTo(b) >= 0``.
+``a >= b`` becomes ``a.compareTo(b) >= 0``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from allotment.cel.device_references import selected
+from allotment.cel.device_references import selection_chain
 from allotment.cel.errors import CompileError
-from allotment.cel.source_spans import Extent, Located, located
+from allotment.cel.source_spans import TextSpan, SourceSpans, parse_spans
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, Node, walk
 from allotment.model.quantity import Quantity, QuantityError
@@ -18,59 +18,59 @@ ORDERINGS: Final = {ast.LESS: "<", ast.LESS_EQUALS: "<=", ast.GREATER: ">", ast.
 _SELECTIONS: Final = frozenset({ast.INDEX, ast.OPT_INDEX, ast.OPT_SELECT})
 
 
-def mended(source: str) -> str | None:
-    """The expression with all such orderings as methods; None where it has none, or does not parse.
+def rewrite_orderings(source: str) -> str | None:
+    """Returns the expression with all such comparisons rewritten; None if it has none or does not parse.
 
-    >>> mended('device.capacity["d"].memory >= quantity("40Gi")')
+    >>> rewrite_orderings('device.capacity["d"].memory >= quantity("40Gi")')
     'device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0'
-    >>> mended('"40Gi" < device.capacity["d"].memory || device.attributes["d"].count > 2')
+    >>> rewrite_orderings('"40Gi" < device.capacity["d"].memory || device.attributes["d"].count > 2')
     'quantity("40Gi").compareTo(device.capacity["d"].memory) < 0 || device.attributes["d"].count > 2'
     """
     try:
-        there = located(source)
+        spans = parse_spans(source)
     except CompileError:
         return None
-    changes: list[tuple[Extent, str]] = []
-    for node in walk(there.parsed.expr):
-        extent = there.extent(node)
+    replacements: list[tuple[TextSpan, str]] = []
+    for node in walk(spans.parsed.expr):
+        extent = spans.span(node)
         if extent is not None and isinstance(node, Call) and node.function in ORDERINGS:
             left, right = node.args
             if _is_ordered(left) or _is_ordered(right):
-                texts = _amount(there, left) or receiver(there, left), _amount(there, right) or there.text(right)
-                changes.append((extent, by_method(texts[0], ORDERINGS[node.function], texts[1])))
+                texts = _quantity_call(spans, left) or receiver(spans, left), _quantity_call(spans, right) or spans.text(right)
+                replacements.append((extent, method_ordering(texts[0], ORDERINGS[node.function], texts[1])))
     text = source
-    for (start, stop), change in sorted(changes, reverse=True):
+    for (start, stop), change in sorted(replacements, reverse=True):
         text = text[:start] + change + text[stop:]
-    return text if changes else None
+    return text if replacements else None
 
 
-def by_method(left: str, operator: str, right: str) -> str:
-    """The text of an ordering. ``left`` can have a method called on it."""
+def method_ordering(left: str, operator: str, right: str) -> str:
+    """The text of an order comparison by method. ``left`` must be a valid receiver (see :func:`receiver`)."""
     return f"{left}.compareTo({right}) {operator} 0"
 
 
-def receiver(there: Located, node: Node) -> str:
-    """A node as written, so that a method can be called on it: an operator stands in parentheses."""
-    start, stop = there.outer(node) or (0, 0)
-    text = there.source[start:stop]
+def receiver(spans: SourceSpans, node: Node) -> str:
+    """A node's text as the receiver of a method call: operators are parenthesized."""
+    start, stop = spans.outer_span(node) or (0, 0)
+    text = spans.source[start:stop]
     is_operator = isinstance(node, Call) and not node.function.isidentifier() and node.function not in _SELECTIONS
-    return f"({text})" if is_operator and there.outer(node) == there.extent(node) else text
+    return f"({text})" if is_operator and spans.outer_span(node) == spans.span(node) else text
 
 
 def _is_ordered(node: Node) -> bool:
-    """Whether a node is a quantity or version, for all that its text tells."""
+    """Whether a node is recognizable as a quantity or version without type information."""
     if isinstance(node, Call) and node.function in ("quantity", "semver"):
         return True
-    base, keys, _ = selected(node)
+    base, keys, _ = selection_chain(node)
     return isinstance(base, Ident) and base.name in ("device", ".device") and keys[:1] == ["capacity"]
 
 
-def _amount(there: Located, node: Node) -> str:
-    """An amount that is written as text, as a quantity; empty for anything else."""
+def _quantity_call(spans: SourceSpans, node: Node) -> str:
+    """``quantity("40Gi")`` for the string literal ``"40Gi"``; empty for anything else."""
     if not isinstance(node, Const) or not isinstance(node.value, str):
         return ""
     try:
         Quantity.parse(node.value)
     except QuantityError:
         return ""
-    return f"quantity({there.text(node)})"
+    return f"quantity({spans.text(node)})"

@@ -1,7 +1,7 @@
-"""Regular expressions in RE2 syntax, as Go's ``regexp`` accepts and words them. The only module that knows RE2.
+"""Regular expressions with the syntax and error texts of Go's ``regexp``. The only module that uses RE2.
 
-RE2 is linear in the text, which hostile selectors require. Its own syntax differs from Go's in a few corners, which are
-refused here, and its error texts are translated to Go's. The library is imported when the first pattern is compiled.
+RE2 takes linear time, which hostile selectors require. The few constructs that RE2 accepts and Go does not are rejected
+here, and RE2's error texts are translated to Go's. The library is imported when the first pattern is compiled.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 
 class RegexError(ValueError):
-    """Raised for a pattern that Go refuses; the text is Go's, starting with ``error parsing regexp:``."""
+    """Raised for a pattern that Go rejects; the text is Go's, starting with ``error parsing regexp:``."""
 
 
-#: Answers remembered per pattern, and the longest text that is: a fleet has few products and drivers.
-_REMEMBERED: Final = 1024
-_LONGEST_REMEMBERED: Final = 64
+#: Cached results per pattern, and the longest text of one: a fleet has few products and drivers.
+_MAX_CACHED_TEXTS: Final = 1024
+_MAX_CACHED_LENGTH: Final = 64
 
 
 class Regex:
@@ -28,29 +28,29 @@ class Regex:
     def __init__(self, pattern: str, compiled: Any) -> None:
         self.pattern = pattern
         self._compiled = compiled
-        self._known: dict[str, bool] = {}
+        self._cache: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Whether the pattern occurs anywhere in the text."""
-        known = self._known.get(text)
-        if known is None:
-            known = self._compiled.search(text) is not None
-            if len(text) <= _LONGEST_REMEMBERED and len(self._known) < _REMEMBERED:
-                self._known[text] = known
-        return known
+        is_match = self._cache.get(text)
+        if is_match is None:
+            is_match = self._compiled.search(text) is not None
+            if len(text) <= _MAX_CACHED_LENGTH and len(self._cache) < _MAX_CACHED_TEXTS:
+                self._cache[text] = is_match
+        return is_match
 
     def find(self, text: str) -> str:
-        """The leftmost match, empty when there is none."""
+        """The leftmost match, or an empty string."""
         found = self._compiled.search(text)
         return "" if found is None else found.group()
 
-    def find_all(self, text: str, most: int) -> list[str]:
+    def find_all(self, text: str, limit: int) -> list[str]:
         """Matches from left to right, all of them when ``most`` is negative; as in Go, an empty match that touches
         the match before it does not count."""
         found: list[str] = []
         previous_end = -1
         for match in self._compiled.finditer(text):
-            if len(found) == most:
+            if len(found) == limit:
                 break
             start, end = match.span()
             if start == end and end == previous_end:
@@ -60,8 +60,8 @@ class Regex:
         return found
 
 
-_NESTED_REPEAT: Final = 1000
-_REFUSED: Final = re.compile(r"\\(?:\\|Q.*?(?:\\E|$)|(C))", re.DOTALL)
+_MAX_REPEAT: Final = 1000
+_ONE_BYTE_ESCAPE: Final = re.compile(r"\\(?:\\|Q.*?(?:\\E|$)|(C))", re.DOTALL)
 _MESSAGES: Final = (
     ("missing ]", "missing closing ]"),
     ("missing )", "missing closing )"),
@@ -80,14 +80,14 @@ _MESSAGES: Final = (
 
 @lru_cache(maxsize=1024)
 def compile(pattern: str) -> Regex:
-    """The compiled pattern; RegexError when it is none."""
+    """Compiles a pattern. Raises RegexError."""
     import re2
 
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    for refused in _REFUSED.finditer(pattern):
-        if refused.group(1):
+    for escape in _ONE_BYTE_ESCAPE.finditer(pattern):
+        if escape.group(1):
             raise RegexError(r"error parsing regexp: invalid escape sequence: `\C`")
     try:
         compiled = re2.compile(pattern, options)
@@ -95,26 +95,26 @@ def compile(pattern: str) -> Regex:
         raise RegexError(_go_text(pattern, error)) from None
     except UnicodeEncodeError:
         raise RegexError(f"error parsing regexp: invalid UTF-8: `{pattern}`") from None
-    too_often = _nested_repeats(pattern)
-    if too_often is not None:
-        raise RegexError(f"error parsing regexp: invalid repeat count: `{too_often}`")
+    repeat = _nested_repeats(pattern)
+    if repeat is not None:
+        raise RegexError(f"error parsing regexp: invalid repeat count: `{repeat}`")
     return Regex(pattern, compiled)
 
 
 def _go_text(pattern: str, error: Exception) -> str:
-    said = error.args[0] if error.args else b""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    raw = error.args[0] if error.args else b""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
     if text.startswith("trailing \\"):
         return "error parsing regexp: trailing backslash at end of expression: ``"
-    for ours, gos in _MESSAGES:
-        if text.startswith(ours):
+    for re2_text, go_text in _MESSAGES:
+        if text.startswith(re2_text):
             _, _, culprit = text.partition(": ")
-            if gos == "invalid or unsupported Perl syntax" and culprit.startswith(("(?<", "(?P<")):
-                # RE2 stops where Go goes on to read a name.
+            if go_text == "invalid or unsupported Perl syntax" and culprit.startswith(("(?<", "(?P<")):
+                # RE2 stops at the group's start; Go reads on to the end of its name.
                 start = pattern.find(culprit)
                 end = pattern.find(">", start) + 1
                 return f"error parsing regexp: invalid named capture: `{pattern[start : end or None]}`"
-            return f"error parsing regexp: {gos}: `{culprit}`"
+            return f"error parsing regexp: {go_text}: `{culprit}`"
     return f"error parsing regexp: expression too large: `{pattern}`"
 
 
@@ -122,7 +122,7 @@ _TOKEN: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\
 
 
 def _nested_repeats(pattern: str) -> str | None:
-    """The repetition that Go refuses because counts inside one another multiply beyond 1000."""
+    """The repetition that Go rejects because the product of nested counts exceeds 1000, or None."""
     if "{" not in pattern:
         return None
     # Each open group: the largest product of counts inside it so far.
@@ -140,7 +140,7 @@ def _nested_repeats(pattern: str) -> str | None:
             low = int(token.group(1))
             high = int(token.group(3)) if token.group(3) else low
             last *= max(low, high)
-            if last > _NESTED_REPEAT:
+            if last > _MAX_REPEAT:
                 return text
             groups[-1] = max(groups[-1], last)
         elif text not in ("*", "+", "?"):

@@ -1,8 +1,7 @@
-"""Selectors: the face of the CEL compiler.
+"""Compiled device selectors, the public interface of the CEL compiler.
 
-:func:`compile_selector` takes an expression through all stages; a :class:`Selector` then answers for devices. It is
-immutable in effect and safe to share; what is costly and not always needed (the estimate, the conjuncts) is made when
-it is first asked for.
+:func:`compile_selector` runs all stages of the compiler; the :class:`Selector` it returns is evaluated for devices. It is
+effectively immutable and safe to share; the cost estimate and the conjuncts are computed on first use.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 from allotment.cel.checking import types
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.checker import check
 from allotment.cel.checking.environment import Environment, environment
 from allotment.cel.checking.estimate import estimate
 from allotment.cel.checking.validators import validate
-from allotment.cel.conjuncts import Conjunct, comparison
+from allotment.cel.conjuncts import Conjunct, as_comparison
 from allotment.cel.device import DeviceInput
-from allotment.cel.device_references import Read, Reference, reads, references
+from allotment.cel.device_references import DevicePath, DeviceReference, read_paths, references
 from allotment.cel.errors import CompileError
-from allotment.cel.evaluation.planner import Plan, PlanError, plan
+from allotment.cel.evaluation.planner import ExpressionPlan, PlanError, plan
 from allotment.cel.evaluation.steps import WORK_LIMIT, CountingFrame, Frame
 from allotment.cel.evaluation.values import (
     ABSENT,
-    Abort,
-    CostExceeded,
+    EvaluationAborted,
+    CostLimitExceeded,
     EvaluationError,
     MapValue,
     Optional,
@@ -39,11 +38,10 @@ from allotment.cel.syntax.parser import parse
 from allotment.model.features import Features
 
 
-def require_bool(checked: Checked) -> None:
+def require_bool(checked: CheckedExpression) -> None:
     """Raises CompileError unless the expression is a bool, or of a type that is only known at run time.
 
-    A device attribute's static type is Any (dyn where lists are accepted), and an expression may be just a boolean
-    attribute.
+    An expression can be a single boolean attribute, whose static type is Any (dyn if lists are accepted).
     """
     t = checked.output_type
     if t is types.BOOL or t is types.ANY:
@@ -58,39 +56,39 @@ def require_bool(checked: Checked) -> None:
 COST_LIMIT: Final = 1_000_000
 
 
-def compile_checked(expression: str, env: Environment) -> Checked:
-    """Parse, check and validate, without the rule that the result must be a bool. Raises CompileError."""
+def compile_checked(expression: str, env: Environment) -> CheckedExpression:
+    """Parses, checks and validates an expression of any result type. Raises CompileError."""
     checked = check(parse(expression, env.macros), env)
     validate(checked)
     return checked
 
 
-def plan_checked(checked: Checked, variables: Sequence[str] = (), *, fuse: bool = True) -> Plan:
-    """Plan a checked expression. Raises CompileError when a constant part of it fails."""
+def plan_checked(checked: CheckedExpression, variables: Sequence[str] = (), *, fuse: bool = True) -> ExpressionPlan:
+    """Plans a checked expression. Raises CompileError if a constant part of it fails."""
     try:
         return plan(checked, variables=variables, fuse=fuse)
-    except (PlanError, Abort) as error:
+    except (PlanError, EvaluationAborted) as error:
         raise CompileError(f"program instantiation failed: {error}", "internal") from None
 
 
 def compile_selector(expression: str, features: Features, *, env: Literal["stored", "new"] = "stored") -> Selector:
-    """A selector from its text. Raises CompileError with upstream's whole text.
+    """Compiles a selector. Raises CompileError with upstream's whole text.
 
-    ``env`` is ``new`` for validating a new expression, ``stored`` for one that is in use already.
+    ``env`` is ``new`` to validate a new expression, ``stored`` for one that is already in use.
     """
-    return compile_in(expression, environment(features, env))
+    return compile_in_environment(expression, environment(features, env))
 
 
 @lru_cache(maxsize=4096)
-def compile_in(expression: str, env: Environment) -> Selector:
-    """A selector from its text, in an environment that is made already. Raises CompileError."""
+def compile_in_environment(expression: str, env: Environment) -> Selector:
+    """Compiles a selector in a given environment. Raises CompileError."""
     checked = compile_checked(expression, env)
     require_bool(checked)
     return Selector(checked)
 
 
 class Evaluation:
-    """The outcome of one evaluation: ``value`` or ``error``, and the cost."""
+    """The result of one evaluation: ``value`` or ``error``, and the cost."""
 
     __slots__ = ("cost", "error", "value")
 
@@ -100,30 +98,30 @@ class Evaluation:
         self.cost = cost
 
 
-def run_plan(checked: Checked, planned: Plan, device: object, values: Sequence[Value], limit: int) -> Evaluation:
-    """Evaluate a plan and count its cost exactly, also where the limit stops it."""
-    frame: Frame = [0, limit, WORK_LIMIT, device, *values, *([None] * planned.slots)]
+def run_plan(checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int) -> Evaluation:
+    """Evaluates a plan and counts its cost exactly, even if it exceeds the limit."""
+    frame: Frame = [0, limit, WORK_LIMIT, device, *values, *([None] * plan_.slots)]
     try:
-        value = planned.run(frame)
+        value = plan_.run(frame)
         if frame[0] > limit or frame[0] < 0:
-            raise CostExceeded
-    except CostExceeded as error:
-        return Evaluation(None, error, _exceeding_cost(checked, planned, device, values, limit))
+            raise CostLimitExceeded
+    except CostLimitExceeded as error:
+        return Evaluation(None, error, _exceeding_cost(checked, plan_, device, values, limit))
     except EvaluationError as error:
         if frame[0] > limit or frame[0] < 0:
-            exceeded = CostExceeded()
-            return Evaluation(None, exceeded, _exceeding_cost(checked, planned, device, values, limit))
+            exceeded = CostLimitExceeded()
+            return Evaluation(None, exceeded, _exceeding_cost(checked, plan_, device, values, limit))
         return Evaluation(None, error, frame[0])
     return Evaluation(value, None, frame[0])
 
 
-def _exceeding_cost(checked: Checked, planned: Plan, device: object, values: Sequence[Value], limit: int) -> int | None:
-    """The cost at the step that exceeds the limit, found by counting step by step."""
-    stepwise = plan(checked, variables=planned.variables, fuse=False)
+def _exceeding_cost(checked: CheckedExpression, plan_: ExpressionPlan, device: object, values: Sequence[Value], limit: int) -> int | None:
+    """The cost at the step that exceeds the limit, from a second evaluation that counts every step."""
+    stepwise = plan(checked, variables=plan_.variables, fuse=False)
     frame = CountingFrame([0, limit, WORK_LIMIT, device, *values, *([None] * stepwise.slots)])
     try:
         stepwise.run(frame)
-    except CostExceeded as error:
+    except CostLimitExceeded as error:
         return error.cost
     except EvaluationError:
         return None
@@ -139,7 +137,7 @@ class Selector:
     True
     """
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: CheckedExpression) -> None:
         self.expression = checked.parsed.source
         self.checked = checked
         self._lists = checked.environment.list_attributes
@@ -150,43 +148,43 @@ class Selector:
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
 
-    # --- what it is ----------------------------------------------------------------------------------------------
+    # --- static properties ---------------------------------------------------------------------------------------
 
     @cached_property
     def estimated_cost(self) -> int:
-        """The highest cost that the API server expects, up to 2^64 - 1; it admits at most a million."""
+        """The API server's upper bound of the cost, at most 2^64 - 1; it admits estimates up to a million."""
         return estimate(self.checked)[1]
 
     @cached_property
-    def reads(self) -> frozenset[Read] | None:
-        """The paths of a device that the outcome can depend on; None for the whole device."""
-        return reads(self.checked.expr)
+    def device_paths(self) -> frozenset[DevicePath] | None:
+        """The paths of a device that the result can depend on; None for the whole device."""
+        return read_paths(self.checked.expr)
 
     @cached_property
-    def references(self) -> tuple[Reference, ...]:
-        """The attributes and capacities that the expression names, by position."""
+    def references(self) -> tuple[DeviceReference, ...]:
+        """The attributes and capacities that the expression names, ordered by position."""
         return references(self.checked.expr)
 
     @cached_property
     def conjuncts(self) -> tuple[Conjunct, ...]:
-        """The operands of the outermost ``&&`` in the order of the text."""
+        """The operands of the outermost ``&&`` in text order."""
         found: list[Conjunct] = []
         nodes = {id(term.node): term for term in self.checked.parsed.conjuncts()}
         for term in nodes.values():
             text = self.expression[term.start : term.stop].strip()
-            part = _Part(plan(self.checked, term.node), self._lists)
-            found.append(Conjunct(text, term.start, term.stop, comparison(term.node), part.matches))
+            part = _ConjunctEvaluator(plan(self.checked, term.node), self._lists)
+            found.append(Conjunct(text, term.start, term.stop, as_comparison(term.node), part.matches))
         return tuple(found)
 
-    # --- what it says --------------------------------------------------------------------------------------------
+    # --- evaluation ----------------------------------------------------------------------------------------------
 
     def matches(self, device: DeviceInput) -> bool:
-        """Whether a device is selected. Raises EvaluationError, which ends the allocation attempt upstream."""
-        bound = device.listed if self._lists else device.plain
+        """Whether a device matches. Raises EvaluationError, which aborts the allocation attempt upstream."""
+        bound = device.with_lists if self._lists else device.without_lists
         if bound is None:
-            bound = device.bound(self._lists)
-        if bound.problem is not None:
-            raise EvaluationError(bound.problem)
+            bound = device.variable(self._lists)
+        if bound.error is not None:
+            raise EvaluationError(bound.error)
         frame = self._frame[:]
         frame[3] = bound
         try:
@@ -194,51 +192,51 @@ class Selector:
         except EvaluationError as error:
             raise _reported(error, frame) from None
         if not 0 <= frame[0] <= COST_LIMIT:
-            raise CostExceeded
+            raise CostLimitExceeded
         return value if value is True or value is False else as_bool(value)
 
     def cost(self, device: DeviceInput) -> int:
-        """What evaluating costs for a device, exactly as upstream counts it."""
+        """The cost of evaluating a device, exactly as upstream counts it."""
         return self.evaluate(device).cost or 0
 
     def evaluate(self, device: DeviceInput, limit: int = COST_LIMIT) -> Evaluation:
-        """The value before it is taken for a bool, or the error, and the cost."""
-        bound = device.bound(self._lists)
-        if bound.problem is not None:
-            return Evaluation(None, EvaluationError(bound.problem), None)
+        """The value before its conversion to bool, or the error, and the cost."""
+        bound = device.variable(self._lists)
+        if bound.error is not None:
+            return Evaluation(None, EvaluationError(bound.error), None)
         return run_plan(self.checked, self._plan, bound, (), limit)
 
-    def project(self, device: DeviceInput) -> Hashable:
-        """A key of what this selector can see of a device: equal keys, equal answers."""
-        bound = device.bound(self._lists)
-        if bound.problem is not None:
-            return bound.problem
-        paths = self._ordered_reads
+    def projection_key(self, device: DeviceInput) -> Hashable:
+        """A key for the data that this selector reads from a device: equal keys give equal results."""
+        bound = device.variable(self._lists)
+        if bound.error is not None:
+            return bound.error
+        paths = self._sorted_device_paths
         if paths is None:
-            return tuple(map(bound.key, (("driver",), ("allowMultipleAllocations",), ("attributes",), ("capacity",))))
-        return tuple(map(bound.key, paths))
+            return tuple(map(bound.path_key, (("driver",), ("allowMultipleAllocations",), ("attributes",), ("capacity",))))
+        return tuple(map(bound.path_key, paths))
 
     @cached_property
-    def _ordered_reads(self) -> tuple[Read, ...] | None:
-        return None if self.reads is None else tuple(sorted(self.reads))
+    def _sorted_device_paths(self) -> tuple[DevicePath, ...] | None:
+        return None if self.device_paths is None else tuple(sorted(self.device_paths))
 
-    def match_classes(self, devices: Sequence[DeviceInput]) -> list[bool | EvaluationError]:
-        """The answer for each device, evaluated once per distinct projection.
+    def match_all(self, devices: Sequence[DeviceInput]) -> list[bool | EvaluationError]:
+        """The result for each device, evaluated once per distinct projection key.
 
-        Devices that share a DeviceInput are told apart by identity only, which costs a dictionary lookup each.
+        A DeviceInput that occurs again costs a dictionary lookup.
         """
-        return list(map(_Answers(self).__getitem__, devices))
+        return list(map(_ResultCache(self).__getitem__, devices))
 
 
-class _Answers(dict[DeviceInput, "bool | EvaluationError"]):
-    """A selector's answers by input, found when they are asked for: an input that came before is one look-up in C."""
+class _ResultCache(dict[DeviceInput, "bool | EvaluationError"]):
+    """A selector's results by input, computed on first access; later lookups run in C."""
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
         self._by_projection: dict[Hashable, bool | EvaluationError] = {}
 
     def __missing__(self, device: DeviceInput) -> bool | EvaluationError:
-        key = self._selector.project(device)
+        key = self._selector.projection_key(device)
         answer = self._by_projection.get(key)
         if answer is None:
             try:
@@ -250,20 +248,20 @@ class _Answers(dict[DeviceInput, "bool | EvaluationError"]):
         return answer
 
 
-class _Part:
-    """A conjunct's own evaluation."""
+class _ConjunctEvaluator:
+    """Evaluates one conjunct."""
 
     __slots__ = ("_frame", "_lists", "_plan")
 
-    def __init__(self, planned: Plan, lists: bool) -> None:
-        self._plan = planned
+    def __init__(self, plan_: ExpressionPlan, lists: bool) -> None:
+        self._plan = plan_
         self._lists = lists
-        self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * planned.slots)]
+        self._frame: Frame = [0, COST_LIMIT, WORK_LIMIT, None, *([None] * plan_.slots)]
 
     def matches(self, device: DeviceInput) -> bool:
-        bound = device.bound(self._lists)
-        if bound.problem is not None:
-            raise EvaluationError(bound.problem)
+        bound = device.variable(self._lists)
+        if bound.error is not None:
+            raise EvaluationError(bound.error)
         frame = self._frame[:]
         frame[3] = bound
         try:
@@ -274,8 +272,8 @@ class _Part:
 
 
 def _reported(error: EvaluationError, frame: Frame) -> EvaluationError:
-    # The limit counts before any error that came after it.
-    return CostExceeded() if frame[0] > COST_LIMIT or frame[0] < 0 else error
+    # Exceeding the limit takes precedence over an error that was raised afterwards.
+    return CostLimitExceeded() if frame[0] > COST_LIMIT or frame[0] < 0 else error
 
 
 _UNCONVERTIBLE: Final[dict[type, str]] = {
@@ -291,7 +289,7 @@ _UNCONVERTIBLE: Final[dict[type, str]] = {
 
 
 def as_bool(value: Value) -> bool:
-    """The result of a selector as a bool: an unknown type may hold anything."""
+    """Converts the result of a selector to bool. Raises EvaluationError for values of other types."""
     inner = value
     while type(inner) is Optional and inner.value is not ABSENT and not isinstance(inner.value, EvaluationError):
         inner = inner.value

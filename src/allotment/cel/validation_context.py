@@ -1,6 +1,6 @@
-"""The CEL compiler as validation wants it: what keeps an expression from being stored.
+"""The validation context with the CEL compiler: it reports why an expression cannot be stored.
 
-``allotment.model.validation`` stands on the floor below and takes the compiler as an argument; this is that argument.
+``allotment.model.validation`` is in a lower layer than the compiler and receives it as an argument.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from allotment.model.validation.context import Context, ExpressionProblem
 
 
 def validation_context(features: Features) -> Context:
-    """Everything that validation needs beside the object, with this compiler."""
+    """The context in which objects are validated: the release's features and this compiler."""
 
     def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
         try:

@@ -76,7 +76,7 @@ async def _serve(
     from allotment.cli.live.program_context import context_of, features_of
     from allotment.cluster import program
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.externalgrpc.server import CannotListen, UnusableCertificate
+    from allotment.externalgrpc.server import ListenError, TlsFileError
 
     async with HttpClient(way, _NAME) as client:
         options = _options(arguments, served, types, groups, await features_of(arguments, client))
@@ -88,7 +88,7 @@ async def _serve(
         try:
             with suppress(asyncio.CancelledError):
                 await serving
-        except (CannotListen, UnusableCertificate) as error:
+        except (ListenError, TlsFileError) as error:
             raise Mistake(str(error)) from None
         finally:
             beside.cancel()
@@ -115,16 +115,16 @@ def _options(
     try:
         from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
         from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
-        from allotment.externalgrpc.encoding import checked_slices_field
-        from allotment.externalgrpc.server import Tls
+        from allotment.externalgrpc.encoding import validate_slices_field
+        from allotment.externalgrpc.server import TlsFiles
     except ModuleNotFoundError as error:
         raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
     try:
-        slices_field = checked_slices_field(arguments.slices_field)
+        slices_field = validate_slices_field(arguments.slices_field)
     except ValueError as error:
         raise Mistake(f"--slices-field: {error}", "it is in cluster-autoscaler's externalgrpc.proto") from None
     files = served.files
-    tls = Tls(files.certificate, files.key) if files is not None else None
+    tls = TlsFiles(files.certificate, files.key) if files is not None else None
     mutual = tls._replace(client_authority=files.client_authority) if tls is not None and files is not None else None
     return Options(
         groups, types.catalog.types, known, provider_of(arguments, types, known),

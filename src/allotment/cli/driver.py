@@ -13,7 +13,7 @@ from allotment.cli.output.errors import Mistake
 
 if TYPE_CHECKING:
     from allotment.drivers.driver import Driver
-    from allotment.drivers.program import Place
+    from allotment.drivers.program import DriverOptions
     from allotment.fleet import Machine
 
 _FORM = "[GPUSx]HARDWARE[/MODE]"
@@ -24,17 +24,17 @@ def run_driver(arguments: Namespace) -> int:
     """Drive this node's devices until SIGTERM or SIGINT."""
     driver, place = driver_of(arguments)
     way = way_to(arguments)
-    from allotment.drivers.host import Held
-    from allotment.drivers.program import run_at
-    from allotment.kubelet_plugin.sockets import SocketUnusable
+    from allotment.drivers.host import CheckpointLocked
+    from allotment.drivers.program import run_until_signal
+    from allotment.kubelet_plugin.sockets import SocketError
 
     with told(way):
         try:
-            run_at(driver, place, way)
+            run_until_signal(driver, place, way)
         except ExceptionGroup as errors:
             # Of what went wrong at once, the first that its user can do something about.
             for one in _each(errors):
-                if isinstance(one, SocketUnusable | Held):
+                if isinstance(one, SocketError | CheckpointLocked):
                     raise Mistake(str(one)) from None
                 if isinstance(one, OSError) and one.filename is not None:
                     raise Mistake(f"{one.filename}: {one.strerror}") from None
@@ -42,37 +42,37 @@ def run_driver(arguments: Namespace) -> int:
     return 0
 
 
-def driver_of(arguments: Namespace) -> tuple[Driver, Place]:
+def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
     """The driver, and where it runs. Raises Mistake."""
     try:
-        from allotment.drivers.program import Place, usual_place
-        from allotment.drivers.vendors import ON_HOST
+        from allotment.drivers.program import DriverOptions, default_options
+        from allotment.drivers.vendors import HOST_DRIVERS
     except ModuleNotFoundError as error:
         install = f"pip install 'allotment[{arguments.vendor}]'"
         whom = "the cluster" if error.name == "aiohttp" else "kubelets"
         raise Mistake(f"{error.name} is not installed, and a driver talks to {whom} by it", install) from None
-    usual, kubelet = usual_place(), Path(arguments.kubelet_root).absolute()
-    place = Place(
+    usual, kubelet = default_options(), Path(arguments.kubelet_root).absolute()
+    place = DriverOptions(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",
         kubelet / "plugins_registry", Path(arguments.cdi_root).absolute(), arguments.metadata,
     )  # fmt: skip
     if arguments.simulate:
         return _pretended(arguments, place), place
     on_host = Path(arguments.driver_root_on_host) if arguments.driver_root_on_host else None
-    return ON_HOST[arguments.vendor].make(place.node, arguments.mode, Path(arguments.driver_root), on_host), place
+    return HOST_DRIVERS[arguments.vendor].create(place.node, arguments.mode, Path(arguments.driver_root), on_host), place
 
 
-def _pretended(arguments: Namespace, place: Place) -> Driver:
-    from allotment.drivers.host import real_boot_id
+def _pretended(arguments: Namespace, place: DriverOptions) -> Driver:
+    from allotment.drivers.host import read_boot_id
     from allotment.drivers.simulation import state_folder
-    from allotment.drivers.vendors import DRIVERS_OF, pretended
+    from allotment.drivers.vendors import DRIVERS_OF, host_simulation
 
     if arguments.driver_root != "/" or arguments.driver_root_on_host:
         raise Mistake("--driver-root: wanted nothing with --simulate, which looks at no hardware", "leave it out")
     machine = _machine(arguments, place.node)
     folder = place.plugins / DRIVERS_OF[arguments.vendor][0] / "simulated"
     try:
-        return pretended(machine, state_folder(folder, real_boot_id(), machine.form))
+        return host_simulation(machine, state_folder(folder, read_boot_id(), machine.form))
     except OSError as error:
         raise Mistake(f"{error.filename}: {error.strerror}") from None
 

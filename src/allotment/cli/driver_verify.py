@@ -23,10 +23,10 @@ from allotment.cli.output.errors import Mistake
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.drivers.verify.check import Check, Row
-    from allotment.drivers.verify.driver_process import Process
-    from allotment.drivers.verify.driver_under_test import Trial
-    from allotment.drivers.verify.socket_discovery import Found
+    from allotment.drivers.verify.check import DriverCheck, CheckResult
+    from allotment.drivers.verify.driver_process import CommandProcess
+    from allotment.drivers.verify.driver_under_test import DriverSession
+    from allotment.drivers.verify.socket_discovery import DriverSockets
 
 _INSTALL = "pip install 'allotment[cluster,drivers]'"
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
@@ -65,21 +65,21 @@ def run_verify(arguments: Namespace) -> int:
 
 
 @asynccontextmanager
-async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
+async def _process(arguments: Namespace) -> AsyncIterator[CommandProcess | None]:
     """The driver's process, if the kit is to start it; it ends with the block."""
-    from allotment.drivers.verify.driver_process import Process
+    from allotment.drivers.verify.driver_process import CommandProcess
     from allotment.drivers.verify.socket_discovery import is_socket
-    from allotment.kubelet_plugin.sockets import answers
+    from allotment.kubelet_plugin.sockets import accepts_connections
 
     if not arguments.command:
         yield None
         return
     socket = Path(arguments.socket)
-    if is_socket(socket) and answers(socket):
+    if is_socket(socket) and accepts_connections(socket):
         raise Mistake(f"a driver answers at {socket} already", "end it first, or leave out --command to check that one")
     with tempfile.NamedTemporaryFile(prefix="allot-driver-", suffix=".log") as log:
         try:
-            process = Process(arguments.command, Path(log.name))
+            process = CommandProcess(arguments.command, Path(log.name))
             await process.start()
         except (ValueError, OSError) as error:
             raise Mistake(f"--command {arguments.command!r}: {error}") from None
@@ -90,32 +90,32 @@ async def _process(arguments: Namespace) -> AsyncIterator[Process | None]:
 
 
 async def _verified(
-    arguments: Namespace, client: HttpClient, process: Process | None, shown: _Table | _Nothing
+    arguments: Namespace, client: HttpClient, process: CommandProcess | None, shown: _Table | _Nothing
 ) -> dict[str, Any]:
     from allotment.cluster.inspection.release import release_of
     from allotment.drivers.verify.cdi_folders import CdiFolders
-    from allotment.drivers.verify.driver_process import Ended
-    from allotment.drivers.verify.driver_under_test import USUAL, Trial, awaken
+    from allotment.drivers.verify.driver_process import ProcessExited
+    from allotment.drivers.verify.driver_under_test import DEFAULT_TIMEOUTS, DriverSession, wait_for_driver
     from allotment.drivers.verify.runner import verify
-    from allotment.drivers.verify.socket_discovery import NotFound
+    from allotment.drivers.verify.socket_discovery import DriverNotFound
     from allotment.model.features import Features
 
     socket = Path(arguments.socket)
     try:
-        found = await awaken(socket, process, USUAL.start)
-    except Ended as error:
+        found = await wait_for_driver(socket, process, DEFAULT_TIMEOUTS.start)
+    except ProcessExited as error:
         what, _, wrote = str(error).partition("\n")
         raise _last_words(what, wrote) from None
-    except NotFound as error:
+    except DriverNotFound as error:
         if process is not None:
-            raise _last_words(f"{error}; waited {USUAL.start:g} s", process.tail()) from None
+            raise _last_words(f"{error}; waited {DEFAULT_TIMEOUTS.start:g} s", process.tail()) from None
         hint = "give the socket of a driver that runs, or start it here with --command"
         raise Mistake(str(error), hint) from None
     features = Features(kube=release_of(await client.read("/version")))
-    node = arguments.node or await _node(client, found, USUAL.publish if process is not None else 0)
-    trial = Trial(
+    node = arguments.node or await _node(client, found, DEFAULT_TIMEOUTS.publish if process is not None else 0)
+    trial = DriverSession(
         socket, found, client, node, features, CdiFolders([Path(root) for root in arguments.cdi_root or _CDI_ROOTS]),
-        life=process, class_name=arguments.device_class or "",
+        process=process, class_name=arguments.device_class or "",
     )  # fmt: skip
     try:
         shown.head(trial)
@@ -137,7 +137,7 @@ def _last_words(what: str, wrote: str) -> Mistake:
     return Mistake(what, "--command: wanted a command that goes on running and makes the socket")
 
 
-async def _node(client: HttpClient, found: Found, seconds: float) -> str:
+async def _node(client: HttpClient, found: DriverSockets, seconds: float) -> str:
     """The node of the driver's slices, else this machine, if it is a node. Raises Mistake."""
     from allotment.cluster.resources import NODES, SLICES
 
@@ -159,7 +159,7 @@ async def _node(client: HttpClient, found: Found, seconds: float) -> str:
     raise Mistake(f"{found.info.name} {where}", f"say which node it runs on with --node: {', '.join(known[:5]) or '…'}")
 
 
-def _report(trial: Trial, rows: Sequence[Row]) -> dict[str, Any]:
+def _report(trial: DriverSession, rows: Sequence[CheckResult]) -> dict[str, Any]:
     return {
         "driver": trial.driver,
         "node": trial.node,
@@ -170,10 +170,10 @@ def _report(trial: Trial, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _data(row: Row) -> dict[str, Any]:
+def _data(row: CheckResult) -> dict[str, Any]:
     data = {
         "name": row.check.name, "result": row.result, "expected": row.check.expected, "source": row.check.source,
-        "seen": row.seen, "wanted": row.wanted, "remedy": row.remedy, "seconds": round(row.seconds, 3),
+        "seen": row.seen, "wanted": row.expected, "remedy": row.remedy, "seconds": round(row.seconds, 3),
     }  # fmt: skip
     return {key: value for key, value in data.items() if value != ""}
 
@@ -181,44 +181,44 @@ def _data(row: Row) -> dict[str, Any]:
 class _Nothing:
     """For programs: the report comes at once, in the end."""
 
-    def head(self, trial: Trial) -> None:
+    def head(self, trial: DriverSession) -> None:
         """Nothing."""
 
-    def begun(self, check: Check) -> None:
+    def begun(self, check: DriverCheck) -> None:
         """Nothing."""
 
-    def done(self, row: Row) -> None:
+    def done(self, row: CheckResult) -> None:
         """Nothing."""
 
     def cancelled(self) -> None:
         """Nothing."""
 
-    def end(self, rows: Sequence[Row]) -> None:
+    def end(self, rows: Sequence[CheckResult]) -> None:
         """Nothing."""
 
 
 class _Table:
     """For people: a row as soon as its check is made, then what is wrong, at length."""
 
-    def __init__(self, screen: Screen, checks: Sequence[Check]) -> None:
+    def __init__(self, screen: Screen, checks: Sequence[DriverCheck]) -> None:
         self._screen = screen
         self._names = max(len(check.name) for check in checks)
         self._terminal = screen.out.isatty()
 
-    def head(self, trial: Trial) -> None:
+    def head(self, trial: DriverSession) -> None:
         """Whom it is about, and the columns."""
         for line in folded(f"{trial.driver} on node {trial.node}, at {trial.info.endpoint}", self._screen.width):
             self._screen.line(line)
         self._screen.line()
         self._screen.line(self._line("CHECK", "RESULT", "SEEN"))
 
-    def begun(self, check: Check) -> None:
+    def begun(self, check: DriverCheck) -> None:
         """On a terminal: what is being done."""
         if self._terminal:
             self._screen.out.write(self._line(check.name, "…", ""))
             self._screen.out.flush()
 
-    def done(self, row: Row) -> None:
+    def done(self, row: CheckResult) -> None:
         """The row."""
         if self._terminal:
             self._screen.out.write("\r\x1b[K")
@@ -239,7 +239,7 @@ class _Table:
         """Say why it does not end at once."""
         sys.stderr.write("\ninterrupted: what was prepared is undone, and the claims are deleted\n")
 
-    def end(self, rows: Sequence[Row]) -> None:
+    def end(self, rows: Sequence[CheckResult]) -> None:
         """What is wrong, and how many."""
         for row in rows:
             if row.result in ("FAIL", "warn"):
@@ -251,12 +251,12 @@ class _Table:
         self._screen.line()
         self._screen.line(", ".join(told))
 
-    def _explain(self, row: Row) -> None:
+    def _explain(self, row: CheckResult) -> None:
         screen = self._screen
         screen.line()
         screen.line(screen.paint(f"{row.result} {row.check.name}", _COLOURS[row.result]))
         said = row.seen.splitlines()
-        for word, text in (("wanted", row.wanted), ("seen", said[0]), ("do", row.remedy), ("says", row.check.source)):
+        for word, text in (("wanted", row.expected), ("seen", said[0]), ("do", row.remedy), ("says", row.check.source)):
             for line in folded(f"{word + ':':8}{text}", screen.width, "  "):
                 screen.line(line)
             if word == "seen":

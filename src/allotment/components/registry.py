@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.options import Options as Scaling
     from allotment.cluster.program import Program
     from allotment.drivers.driver import Driver
-    from allotment.drivers.program import Place
+    from allotment.drivers.program import DriverOptions
     from allotment.exporter.metric import Family
     from allotment.fleet.catalog import InstanceType
     from allotment.model.features import Features
@@ -103,11 +103,11 @@ def exporter(
     return Component("exporter", program, "allotment-exporter", families=families)
 
 
-def driver(driver: Driver, place: Place) -> Component:
+def driver(driver: Driver, place: DriverOptions) -> Component:
     """A driver of one node: each copy does its own part."""
-    from allotment.drivers.host import Held
+    from allotment.drivers.host import CheckpointLocked
     from allotment.drivers.program import node_program
-    from allotment.kubelet_plugin.sockets import SocketUnusable
+    from allotment.kubelet_plugin.sockets import SocketError
 
     said = ["the kubelet has not registered the driver yet"]
 
@@ -116,5 +116,5 @@ def driver(driver: Driver, place: Place) -> Component:
 
     return Component(
         "driver", lambda features: node_program(driver, place, features, heard), driver.name, unready=lambda: said[0],
-        finishes=True,        ends_with=(SocketUnusable, Held, PermissionError, FileNotFoundError, NotADirectoryError),
+        finishes=True,        ends_with=(SocketError, CheckpointLocked, PermissionError, FileNotFoundError, NotADirectoryError),
     )  # fmt: skip

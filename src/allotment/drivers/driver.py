@@ -21,7 +21,7 @@ from allotment.model.resource import CounterSet, Device, DeviceAttribute, Device
 from allotment.model.trees import Tree as Tree
 
 
-class Offer(NamedTuple):
+class DevicePool(NamedTuple):
     """One pool as it should be published.
 
     ``groups``: devices that belong into one slice where the limits allow it (all of one GPU), in the order in which a
@@ -30,12 +30,12 @@ class Offer(NamedTuple):
     """
 
     groups: Sequence[Sequence[Device]]
-    counters: Sequence[CounterSet] = ()
-    pool: str = ""
-    nodes: NodeSelector | None = None
+    counter_sets: Sequence[CounterSet] = ()
+    name: str = ""
+    node_selector: NodeSelector | None = None
 
 
-class Granted(NamedTuple):
+class AllocatedDevice(NamedTuple):
     """A device that a claim was given, and the parameters that win for it (None: nobody gave any).
 
     ``config`` is a value of the type that :attr:`Driver.configs` has for its kind. ``consumed``: of a shared device.
@@ -45,9 +45,9 @@ class Granted(NamedTuple):
     pool: str
     device: str
     config: Any = None
-    admin: bool = False
+    admin_access: bool = False
     share_id: str = ""
-    consumed: Mapping[str, Quantity] = {}
+    consumed_capacity: Mapping[str, Quantity] = {}
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -55,7 +55,7 @@ class Granted(NamedTuple):
         return self.pool, self.device, self.share_id
 
 
-class Claim(NamedTuple):
+class AllocatedClaim(NamedTuple):
     """A claim's part in this driver. ``granted`` is in the order of the allocation.
 
     ``others``: plans of all other claims that are prepared here or begun, for what several claims share.
@@ -64,33 +64,33 @@ class Claim(NamedTuple):
     uid: str
     namespace: str
     name: str
-    granted: tuple[Granted, ...]
-    others: tuple[Tree, ...] = ()
+    devices: tuple[AllocatedDevice, ...]
+    other_plans: tuple[Tree, ...] = ()
 
 
-class Ready(NamedTuple):
+class ReadyDevice(NamedTuple):
     """A device that can be used now: what a container of it needs, and what the claim's status should say of it.
 
     ``attributes``: what is known of it only now, for programs that read their devices' metadata.
     """
 
     edits: ContainerEdits
-    data: Tree | None = None
+    status_data: Tree | None = None
     attributes: Mapping[str, DeviceAttribute] = {}
 
 
-class Prepared(NamedTuple):
+class PreparedClaim(NamedTuple):
     """A prepared claim: its devices by :attr:`Granted.key`, and what containers of any of them need."""
 
-    devices: Mapping[tuple[str, str, str], Ready]
+    devices: Mapping[tuple[str, str, str], ReadyDevice]
     edits: ContainerEdits = ContainerEdits()
 
 
-class Rediscover(NamedTuple):
+class DevicesChanged(NamedTuple):
     """Devices came or went: :meth:`Driver.discover` should be asked again."""
 
 
-class Condition(NamedTuple):
+class HealthUpdate(NamedTuple):
     """News of a device's health. ``taints``: all that the driver wants on the device now, none if empty."""
 
     device: str
@@ -100,10 +100,10 @@ class Condition(NamedTuple):
     pool: str = ""
 
 
-News = Rediscover | Condition
+DeviceEvent = DevicesChanged | HealthUpdate
 
 
-class Refused(Exception):
+class ClaimError(Exception):
     """A claim that this driver cannot prepare; the text tells its user which device and what to do.
 
     ``permanent``: trying again cannot help, because the claim itself is wrong; where parameters are judged that is what
@@ -128,11 +128,11 @@ class Driver(Protocol):
         """The parameters that claims may carry: (apiVersion, kind) to a msgspec Struct. Decoded strictly."""
         ...
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         """What there is now, in the same order every time. Without hardware: one offer without devices."""
         ...
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """Whether parameters of this type are for that kind of device: a claim can mix kinds, each with its own."""
         ...
 
@@ -140,11 +140,11 @@ class Driver(Protocol):
         """Check parameters beyond their types. Raises Refused."""
         ...
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         """What preparing will do, as JSON: everything that undoing needs. Touches nothing. Raises Refused."""
         ...
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it. After an error or a crash, :meth:`unprepare` follows with the same plan. Raises Refused."""
         ...
 
@@ -155,44 +155,44 @@ class Driver(Protocol):
         """
         ...
 
-    def watch(self) -> AsyncIterator[News]:
+    def watch(self) -> AsyncIterator[DeviceEvent]:
         """News of the hardware, for ever. Devices of which nothing was told are healthy, unless this ends."""
         ...
 
 
 @runtime_checkable
-class Simulating(Protocol):
+class SimulatedDriver(Protocol):
     """A driver of devices that are not there. Its slices say so by a label, for attributes are the vendor's."""
 
     @property
-    def simulates(self) -> str:
+    def hardware(self) -> str:
         """What hardware, as ``--fleet`` has it."""
         ...
 
 
 @runtime_checkable
-class Recalling(Protocol):
+class StatefulDriver(Protocol):
     """A driver whose devices look different while claims use others. Most need not know this."""
 
-    def recovered(self, plans: Sequence[Tree]) -> None:
+    def restore(self, plans: Sequence[Tree]) -> None:
         """Plans of the claims that an earlier process prepared, or began and could not undo. Before anything else."""
         ...
 
 
 @runtime_checkable
-class Reviving(Protocol):
+class DaemonDriver(Protocol):
     """A driver of whose work something can end without it, such as a daemon. Most need not know this."""
 
-    async def revive(self, plan: Tree) -> None:
+    async def ensure_running(self, plan: Tree) -> None:
         """Set going again what a prepared claim needs and what has ended; the rest is left alone. Raises Refused."""
         ...
 
 
 @runtime_checkable
-class Sweeping(Protocol):
+class SweepingDriver(Protocol):
     """A driver that finds what it made on the hardware, even without a plan of it. Most need not know this."""
 
-    async def sweep(self, staying: Sequence[Tree]) -> None:
+    async def sweep(self, plans: Sequence[Tree]) -> None:
         """These plans stay; the rest of what only this driver makes is undone. Raises Refused.
 
         Asked for after the record of what was prepared was lost, once no container is left that could use any of it.

@@ -13,68 +13,68 @@ from typing import Final
 from msgspec.structs import replace
 
 from allotment.cluster.clock import Clock
-from allotment.drivers.driver import Condition, Offer
+from allotment.drivers.driver import HealthUpdate, DevicePool
 from allotment.kubelet_plugin.messages import DeviceHealth
 from allotment.model.resource import Device
 
 #: A kubelet takes a device for unknown when it heard nothing of it for so long (KEP-4680; 30 s unless told).
 TIMEOUT_SECONDS: Final = 60
 _REPEAT_SECONDS: Final = 20.0
-_LONGEST_MESSAGE: Final = 1024
+_MAX_MESSAGE: Final = 1024
 _UNWATCHED: Final = "the driver does not watch its devices"
 
-Place = tuple[str, str]  # pool, device
+DeviceKey = tuple[str, str]  # pool, device
 
 
-class Board:
+class HealthTable:
     """The health of all devices of a driver on a node."""
 
     def __init__(self, node: str, clock: Clock) -> None:
         self._node = node
         self._clock = clock
-        self._devices: tuple[Place, ...] = ()
-        self._conditions: dict[Place, Condition] = {}
+        self._devices: tuple[DeviceKey, ...] = ()
+        self._conditions: dict[DeviceKey, HealthUpdate] = {}
         self._watching = True
         self._updated: int = 0
-        self._moved = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def published(self, offers: Sequence[Offer]) -> None:
+    def set_devices(self, offers: Sequence[DevicePool]) -> None:
         """These devices are there; what was known of others is forgotten."""
-        devices = tuple((offer.pool or self._node, d.name) for offer in offers for group in offer.groups for d in group)
+        devices = tuple((offer.name or self._node, d.name) for offer in offers for group in offer.groups for d in group)
         if devices != self._devices:
             self._devices = devices
             there = set(devices)
             self._conditions = {place: each for place, each in self._conditions.items() if place in there}
-            self._tell()
+            self._notify()
 
-    def note(self, condition: Condition) -> bool:
+    def update(self, condition: HealthUpdate) -> bool:
         """News of a device; whether its taints are others than before."""
         place = (condition.pool or self._node, condition.device)
         before = self._conditions.get(place)
         if before == condition:
             return False
         self._conditions[place] = condition
-        self._tell()
+        self._notify()
         return condition.taints != (before.taints if before is not None else ())
 
-    def watched(self, watching: bool) -> None:
+    def set_watching(self, watching: bool) -> None:
         """Whether the driver watches its devices."""
         if watching != self._watching:
             self._watching = watching
-            self._tell()
+            self._notify()
 
-    def tainted(self, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    def with_taints(self, offers: Sequence[DevicePool]) -> tuple[DevicePool, ...]:
         """The offers with the taints that health asks for, beside those that the driver has put there itself."""
         if not any(condition.taints for condition in self._conditions.values()):
             return tuple(offers)
         return tuple(
             offer._replace(
-                groups=tuple(tuple(self._tainted(offer.pool or self._node, d) for d in group) for group in offer.groups)
+                groups=tuple(tuple(self._with_taints(offer.name or self._node, d) for d in group) for group in offer.groups)
             )
             for offer in offers
         )
 
-    def _tainted(self, pool: str, device: Device) -> Device:
+    def _with_taints(self, pool: str, device: Device) -> Device:
         condition = self._conditions.get((pool, device.name))
         if condition is None or not condition.taints:
             return device
@@ -82,27 +82,27 @@ class Board:
         kept = tuple(taint for taint in device.taints if (taint.key, taint.effect) not in news)
         return replace(device, taints=kept + condition.taints)
 
-    def now(self) -> tuple[DeviceHealth, ...]:
+    def snapshot(self) -> tuple[DeviceHealth, ...]:
         """The full list, as of now."""
         seconds = int(self._clock.moment().timestamp())
-        silent = Condition("", "Healthy") if self._watching else Condition("", "Unknown", _UNWATCHED)
+        silent = HealthUpdate("", "Healthy") if self._watching else HealthUpdate("", "Unknown", _UNWATCHED)
         told = ((place, self._conditions.get(place, silent)) for place in self._devices)
         return tuple(
-            DeviceHealth(*place, each.health, seconds, TIMEOUT_SECONDS, each.message[:_LONGEST_MESSAGE])
+            DeviceHealth(*place, each.health, seconds, TIMEOUT_SECONDS, each.message[:_MAX_MESSAGE])
             for place, each in told
         )
 
-    def _tell(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def stream(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
         """The full list now, whenever it changes, and often enough not to be taken for silent."""
         while True:
-            moved = self._moved
-            yield self.now()
+            moved = self._changed
+            yield self.snapshot()
             # A kubelet's patience is in the machine's time, however slow or fast a lab's clock runs.
-            timer = asyncio.get_running_loop().call_later(_REPEAT_SECONDS, self._tell)
+            timer = asyncio.get_running_loop().call_later(_REPEAT_SECONDS, self._notify)
             try:
                 await moved.wait()
             finally:

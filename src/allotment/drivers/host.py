@@ -24,15 +24,15 @@ from allotment.files.writing import Sync
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _WAIT_SECONDS = 10.0
-_LOOK_SECONDS = 0.02
-_NOTE = 64  # bytes of the lock file that say who holds it
+_POLL_SECONDS = 0.02
+_OWNER_BYTES = 64  # bytes of the lock file that say who holds it
 
 
-class Held(Exception):
+class CheckpointLocked(Exception):
     """Another process of the driver did not let go of the checkpoint in time."""
 
 
-class Storage(Protocol):
+class CheckpointStorage(Protocol):
     """Where a checkpoint is kept."""
 
     def load(self) -> bytes | None:
@@ -56,7 +56,7 @@ class Storage(Protocol):
         ...
 
 
-class Host(NamedTuple):
+class DriverHost(NamedTuple):
     """A node. ``boot_id``: another one means that the node was restarted, which undoes all that was prepared.
 
     ``folder``: the driver's own, for what containers are to read of their devices; None where there are no such files.
@@ -64,12 +64,12 @@ class Host(NamedTuple):
 
     node: str
     boot_id: str
-    checkpoint: Storage
+    checkpoint: CheckpointStorage
     cdi: SpecStore
     folder: Path | None = None
 
 
-def real_boot_id() -> str:
+def read_boot_id() -> str:
     """Of the machine that this process runs on."""
     return _BOOT_ID.read_text("ascii").strip()
 
@@ -79,7 +79,7 @@ class MemoryStorage:
 
     def __init__(self, data: bytes | None = None) -> None:
         self.data = data
-        self.aside: list[bytes] = []
+        self.unreadable: list[bytes] = []
         self._lock = asyncio.Lock()
 
     def load(self) -> bytes | None:
@@ -92,7 +92,7 @@ class MemoryStorage:
 
     async def set_aside(self, data: bytes) -> None:
         """Keep what could not be read."""
-        self.aside.append(data)
+        self.unreadable.append(data)
 
     def changed(self) -> bool:
         """Never: there is no other process."""
@@ -136,7 +136,7 @@ class FileStorage:
         Freeing them takes a file system longer than all the rest, and a claim does not have to wait for it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        close = self._opened()
+        close = self._open_replaced()
         try:
             writing.replace(self.path, data, sync=Sync.CONTENT, single_writer=True)
         except OSError:
@@ -146,7 +146,7 @@ class FileStorage:
         self._seen = self._stamp()
         return close
 
-    def _opened(self) -> Callable[[], object] | None:
+    def _open_replaced(self) -> Callable[[], object] | None:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -178,13 +178,13 @@ class FileStorage:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            await self._locked(descriptor)
-            os.pwrite(descriptor, f"process {os.getpid()} since {stamp(datetime.now(UTC))}".ljust(_NOTE).encode(), 0)
+            await self._acquire(descriptor)
+            os.pwrite(descriptor, f"process {os.getpid()} since {stamp(datetime.now(UTC))}".ljust(_OWNER_BYTES).encode(), 0)
             yield
         finally:
             os.close(descriptor)
 
-    async def _locked(self, descriptor: int) -> None:
+    async def _acquire(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + _WAIT_SECONDS
         while True:
@@ -192,11 +192,11 @@ class FileStorage:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if loop.time() >= until:
-                    who = os.pread(descriptor, _NOTE, 0).decode("utf-8", "replace").strip() or "another process"
-                    raise Held(
+                    who = os.pread(descriptor, _OWNER_BYTES, 0).decode("utf-8", "replace").strip() or "another process"
+                    raise CheckpointLocked(
                         f"{who} holds {self.path}.lock: waited {_WAIT_SECONDS:g} s for the other instance of this "
                         "driver to finish; it will be tried again"
                     ) from None
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
             else:
                 return

@@ -16,31 +16,31 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import Target, UnusableKubeconfig
 from allotment.cluster.remote.kubeconfig import target as usual_target
 from allotment.drivers.driver import Driver
-from allotment.drivers.host import Held
-from allotment.drivers.program import Place, run_at, usual_place
-from allotment.kubelet_plugin.sockets import SocketUnusable
+from allotment.drivers.host import CheckpointLocked
+from allotment.drivers.program import DriverOptions, run_until_signal, default_options
+from allotment.kubelet_plugin.sockets import SocketError
 
-_TOLD: Final = (StatusError, Unreachable, SocketUnusable, Held, OSError)
+_USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, OSError)
 
 
-def run(driver: Driver, words: Sequence[str] | None = None) -> None:
+def run(driver: Driver, arguments: Sequence[str] | None = None) -> None:
     """Be the driver of a node until SIGTERM or SIGINT. ``words``: the command line; this program's by default.
 
     What is wrong with the node, the folders or the cluster ends it with one line, exit status 1.
     """
     try:
-        place, target = told(driver.name, sys.argv[1:] if words is None else words)
+        place, target = parse_arguments(driver.name, sys.argv[1:] if arguments is None else arguments)
     except UnusableKubeconfig as error:
         sys.exit(f"{driver.name}: {error}")
     try:
-        run_at(driver, place, target)
-    except* _TOLD as errors:
+        run_until_signal(driver, place, target)
+    except* _USER_ERRORS as errors:
         sys.exit(f"{driver.name}: {_first(errors)}")
 
 
-def told(name: str, words: Sequence[str]) -> tuple[Place, Target]:
+def parse_arguments(name: str, words: Sequence[str]) -> tuple[DriverOptions, Target]:
     """Where a driver runs, and the way to its cluster. Raises UnusableKubeconfig."""
-    usual = usual_place()
+    usual = default_options()
     parser = argparse.ArgumentParser(description=f"The driver {name} of one node: publishes and prepares its devices.")
     add = parser.add_argument
     add("--node", default=usual.node, metavar="NAME", help="the node's name (default: NODE_NAME, or else %(default)s)")
@@ -53,7 +53,7 @@ def told(name: str, words: Sequence[str]) -> tuple[Place, Target]:
     given = parser.parse_args(words)
     root = given.kubelet_root.absolute()  # the kubelet is told where, and has a working folder of its own
     cdi = given.cdi_root.absolute()
-    place = Place(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", cdi, given.metadata)
+    place = DriverOptions(given.node, given.pod_uid, root / "plugins", root / "plugins_registry", cdi, given.metadata)
     return place, usual_target([given.kubeconfig] if given.kubeconfig else (), given.context)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.driver import Claim, Driver, News, Offer, Prepared, Ready, Recalling, Reviving, Sweeping, Tree
+from allotment.drivers.driver import AllocatedClaim, Driver, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, StatefulDriver, DaemonDriver, SweepingDriver, Tree
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 VARIABLE: Final = "ALLOTMENT_SIMULATED"
 
 
-class Pretending:
+class SimulatedHardwareDriver:
     """A driver over simulated hardware. ``form``: what hardware, as ``--fleet`` has it."""
 
     def __init__(self, inner: Driver, form: str) -> None:
         self.inner = inner
-        self.simulates = form
+        self.hardware = form
 
     @property
     def name(self) -> str:
@@ -40,60 +40,60 @@ class Pretending:
         """The vendor's."""
         return self.inner.configs
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         """The vendor's devices."""
         return await self.inner.discover()
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """As the vendor has it."""
-        return self.inner.suits(device, config)
+        return self.inner.config_applies(device, config)
 
     def validate(self, config: Any) -> None:
         """As the vendor has it. Raises Refused."""
         self.inner.validate(config)
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         """As the vendor has it. Raises Refused."""
         return self.inner.plan(claim)
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it to hardware that is not there; of what containers would need, only variables stay. Raises Refused."""
         prepared = await self.inner.prepare(claim, plan)
-        devices = {key: self._told(key, ready) for key, ready in prepared.devices.items()}
-        env = (*prepared.edits.env, f"{VARIABLE}={self.name} {self.simulates}")
-        return Prepared(devices, ContainerEdits(env=env))
+        devices = {key: self._device_with_variables(key, ready) for key, ready in prepared.devices.items()}
+        env = (*prepared.edits.env, f"{VARIABLE}={self.name} {self.hardware}")
+        return PreparedClaim(devices, ContainerEdits(env=env))
 
-    def _told(self, key: tuple[str, str, str], ready: Ready) -> Ready:
+    def _device_with_variables(self, key: tuple[str, str, str], ready: ReadyDevice) -> ReadyDevice:
         pool, device, _ = key
         # A variable of its own for each device: of two devices of one container, neither hides the other.
-        variable = f"{VARIABLE}_{_word(pool)}_{_word(device)}"
+        variable = f"{VARIABLE}_{_variable_part(pool)}_{_variable_part(device)}"
         return ready._replace(edits=ContainerEdits(env=(*ready.edits.env, f"{variable}={pool}/{device}")))
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """As the vendor has it. Raises Refused."""
         await self.inner.unprepare(plan, others)
 
-    def watch(self) -> AsyncIterator[News]:
+    def watch(self) -> AsyncIterator[DeviceEvent]:
         """As the vendor has it."""
         return self.inner.watch()
 
-    def recovered(self, plans: Sequence[Tree]) -> None:
+    def restore(self, plans: Sequence[Tree]) -> None:
         """Where the vendor's wants to know."""
-        if isinstance(self.inner, Recalling):
-            self.inner.recovered(plans)
+        if isinstance(self.inner, StatefulDriver):
+            self.inner.restore(plans)
 
-    async def revive(self, plan: Tree) -> None:
+    async def ensure_running(self, plan: Tree) -> None:
         """Where the vendor's has something to revive. Raises Refused."""
-        if isinstance(self.inner, Reviving):
-            await self.inner.revive(plan)
+        if isinstance(self.inner, DaemonDriver):
+            await self.inner.ensure_running(plan)
 
-    async def sweep(self, staying: Sequence[Tree]) -> None:
+    async def sweep(self, plans: Sequence[Tree]) -> None:
         """Where the vendor's can. Raises Refused."""
-        if isinstance(self.inner, Sweeping):
-            await self.inner.sweep(staying)
+        if isinstance(self.inner, SweepingDriver):
+            await self.inner.sweep(plans)
 
 
-def state_folder(folder: Path, boot_id: str, form: str) -> Path:
+def state_folder(folder: Path, boot_id: str, hardware: str) -> Path:
     """Where hardware is kept that outlives its driver, but neither a restart of the machine nor another choice of it.
 
     What earlier boots left is removed: nobody uses it any more. Raises OSError.
@@ -102,8 +102,8 @@ def state_folder(folder: Path, boot_id: str, form: str) -> Path:
     for old in folder.iterdir():
         if not old.name.startswith(boot_id):
             shutil.rmtree(old, ignore_errors=True)
-    return folder / f"{boot_id}-{sha256(form.encode()).hexdigest()[:8]}"
+    return folder / f"{boot_id}-{sha256(hardware.encode()).hexdigest()[:8]}"
 
 
-def _word(name: str) -> str:
+def _variable_part(name: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in name.upper())

@@ -34,7 +34,7 @@ class Classes:
         for name, selectors in self._selectors.items():
             left = list(range(len(inputs)))
             for selector in selectors:
-                answers = selector.match_classes([inputs[number] for number in left])
+                answers = selector.match_all([inputs[number] for number in left])
                 left = [number for number, answer in zip(left, answers, strict=True) if answer is True]
             for number in left:
                 found[number].append(name)

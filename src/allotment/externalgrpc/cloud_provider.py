@@ -14,7 +14,7 @@ from allotment.model.trees import Tree
 InstanceState: TypeAlias = Literal["unspecified", "running", "creating", "deleting"]
 
 
-class Group(NamedTuple):
+class CloudNodeGroup(NamedTuple):
     """Machines that are alike and grow and shrink by number. ``debug``: for the autoscaler's log."""
 
     id: str
@@ -40,7 +40,7 @@ class InstanceError(NamedTuple):
     out_of_resources: bool = False
 
 
-class Instance(NamedTuple):
+class CloudInstance(NamedTuple):
     """A machine of a group. ``id``: the providerID that its node has, or will have."""
 
     id: str
@@ -48,7 +48,7 @@ class Instance(NamedTuple):
     error: InstanceError | None = None
 
 
-class Options(NamedTuple):
+class NodeGroupOptions(NamedTuple):
     """How a group is treated; utilizations are fractions, times nanoseconds or None."""
 
     scale_down_utilization: float = 0.0
@@ -70,11 +70,11 @@ class TemplateNode(NamedTuple):
 class CloudProvider(Protocol):
     """A cloud. Every call may raise `failures.CallFailed`; the autoscaler waits five seconds for an answer."""
 
-    async def groups(self) -> Sequence[Group]:
+    async def node_groups(self) -> Sequence[CloudNodeGroup]:
         """All groups."""
         ...
 
-    async def group_of(self, node: NodeRef) -> Group | None:
+    async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
         """The group of a node; None for a node that is none of ours."""
         ...
 
@@ -106,26 +106,26 @@ class CloudProvider(Protocol):
         """Machines that the group is meant to have, those under way included."""
         ...
 
-    async def increase(self, group: str, by: int) -> None:
+    async def increase_size(self, group: str, by: int) -> None:
         """Order machines, one or more."""
         ...
 
-    async def delete(self, group: str, nodes: Sequence[NodeRef]) -> None:
+    async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
         """Give machines back."""
         ...
 
-    async def take_back(self, group: str, orders: int) -> None:
+    async def decrease_target_size(self, group: str, by: int) -> None:
         """Take back so many orders; nodes that are there stay."""
         ...
 
-    async def instances(self, group: str) -> Sequence[Instance]:
+    async def instances(self, group: str) -> Sequence[CloudInstance]:
         """The machines of a group."""
         ...
 
-    async def template(self, group: str) -> TemplateNode:
+    async def template_node(self, group: str) -> TemplateNode:
         """The group's next node."""
         ...
 
-    async def options(self, group: str, defaults: Options) -> Options | None:
+    async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
         """How the group is treated; None: as all others."""
         ...

@@ -11,8 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment import grpc_codec
 from allotment.externalgrpc import objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceState, NodeRef, Options, TemplateNode
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceState, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.model.trees import Tree
@@ -24,7 +24,7 @@ EXPANDER: Final = "grpcplugin.Expander"
 _SECOND: Final = 10**9
 _HOUR: Final = 3600.0 * _SECOND
 
-STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] = {
+INSTANCE_STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] = {
     "unspecified": cloud_wire.InstanceStatus.unspecified,
     "running": cloud_wire.InstanceStatus.instanceRunning,
     "creating": cloud_wire.InstanceStatus.instanceCreating,
@@ -34,37 +34,37 @@ STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.InstanceState]] =
 OUT_OF_RESOURCES, _OTHER = 1, 99
 
 #: Numbers that no field can have, and the response's own.
-_KEPT_FOR_PROTOBUF: Final = range(19_000, 20_000)
-_LAST_NUMBER: Final = 2**29 - 1
+_RESERVED_NUMBERS: Final = range(19_000, 20_000)
+_MAX_NUMBER: Final = 2**29 - 1
 
 
 # --- the cloud provider ----------------------------------------------------------------------------------------------
 
 
-def group_message(group: Group | None) -> cloud_wire.NodeGroup:
+def encode_node_group(group: CloudNodeGroup | None) -> cloud_wire.NodeGroup:
     """A group; none is one without an id."""
     if group is None:
         return cloud_wire.NodeGroup()
     return cloud_wire.NodeGroup(id=group.id, minSize=group.min_size, maxSize=group.max_size, debug=group.debug)
 
 
-def node_of(message: cloud_wire.ExternalGrpcNode) -> NodeRef:
+def decode_node(message: cloud_wire.ExternalGrpcNode) -> NodeRef:
     """A node that the autoscaler speaks of."""
     return NodeRef(message.providerID, message.name, dict(message.labels), dict(message.annotations))
 
 
-def instance_message(instance: Instance) -> cloud_wire.Instance:
+def encode_instance(instance: CloudInstance) -> cloud_wire.Instance:
     """A machine of a group."""
     error = instance.error
     info = None
     if error is not None:
         number = OUT_OF_RESOURCES if error.out_of_resources else _OTHER
         info = cloud_wire.InstanceErrorInfo(errorCode=error.code, errorMessage=error.message, instanceErrorClass=number)
-    status = cloud_wire.InstanceStatus(instanceState=STATES[instance.state], errorInfo=info)
+    status = cloud_wire.InstanceStatus(instanceState=INSTANCE_STATES[instance.state], errorInfo=info)
     return cloud_wire.Instance(id=instance.id, status=status)
 
 
-def options_message(options: Options | None) -> cloud_wire.NodeGroupAutoscalingOptions | None:
+def encode_options(options: NodeGroupOptions | None) -> cloud_wire.NodeGroupAutoscalingOptions | None:
     """How a group is treated."""
     if options is None:
         return None
@@ -79,9 +79,9 @@ def options_message(options: Options | None) -> cloud_wire.NodeGroupAutoscalingO
     )
 
 
-def options_of(message: cloud_wire.NodeGroupAutoscalingOptions) -> Options:
+def decode_options(message: cloud_wire.NodeGroupAutoscalingOptions) -> NodeGroupOptions:
     """How groups are treated that say nothing of their own."""
-    return Options(
+    return NodeGroupOptions(
         message.scaleDownUtilizationThreshold,
         message.scaleDownGpuUtilizationThreshold,
         message.zeroOrMaxNodeScaling,
@@ -93,25 +93,25 @@ def options_of(message: cloud_wire.NodeGroupAutoscalingOptions) -> Options:
     )
 
 
-def gpu_types_response(types: Iterable[str]) -> cloud_wire.GetAvailableGPUTypesResponse:
+def encode_gpu_types(types: Iterable[str]) -> cloud_wire.GetAvailableGPUTypesResponse:
     """Types as keys; what they stand for is nobody's business."""
     return cloud_wire.GetAvailableGPUTypesResponse(gpuTypes={name: AnyMessage() for name in types})
 
 
-def hours(start: Timestamp, end: Timestamp) -> float:
+def hours_between(start: Timestamp, end: Timestamp) -> float:
     """Hours from one moment to another."""
     return (_nanoseconds(end) - _nanoseconds(start)) / _HOUR
 
 
-def checked_slices_field(number: int) -> int:
+def validate_slices_field(number: int) -> int:
     """A field number for the slices of a template, 0 for none. Raises ValueError for one that cannot be it."""
     taken = {field.number for field in cloud_wire.NodeGroupTemplateNodeInfoResponse.DESCRIPTOR.fields}
-    if not 0 <= number <= _LAST_NUMBER or number in _KEPT_FOR_PROTOBUF or number in taken:
+    if not 0 <= number <= _MAX_NUMBER or number in _RESERVED_NUMBERS or number in taken:
         raise ValueError(f"{number} cannot be the number of a field of NodeGroupTemplateNodeInfoResponse")
     return number
 
 
-def template_response(template: TemplateNode, slices_field: int = 0) -> bytes:
+def encode_template(template: TemplateNode, slices_field: int = 0) -> bytes:
     """A template, with its slices if their field has a number in the autoscaler that asks; it skips what it has not."""
     node = objects.to_bytes(objects.NODE, template.node)
     data = grpc_codec.encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
@@ -148,7 +148,7 @@ def _nanoseconds(message: Duration | Timestamp) -> int:
 # --- the expander ----------------------------------------------------------------------------------------------------
 
 
-def asked(request: expander_wire.BestOptionsRequest) -> tuple[tuple[Option, ...], dict[str, Tree]]:
+def decode_expander_request(request: expander_wire.BestOptionsRequest) -> tuple[tuple[ExpansionOption, ...], dict[str, Tree]]:
     """Options and nodes of a question. Raises `objects.Unreadable`."""
     pods: dict[bytes, Tree] = {}
 
@@ -159,13 +159,13 @@ def asked(request: expander_wire.BestOptionsRequest) -> tuple[tuple[Option, ...]
         return pods[data]
 
     options = tuple(
-        Option(option.nodeGroupId, option.nodeCount, option.debug, tuple(map(pod, option.podBytes)))
+        ExpansionOption(option.nodeGroupId, option.nodeCount, option.debug, tuple(map(pod, option.podBytes)))
         for option in request.options
     )
     return options, {group: objects.from_bytes(objects.NODE, data) for group, data in request.nodeBytesMap.items()}
 
 
-def best_options_response(options: Sequence[Option], best: Iterable[str]) -> expander_wire.BestOptionsResponse:
+def encode_best_options(options: Sequence[ExpansionOption], best: Iterable[str]) -> expander_wire.BestOptionsResponse:
     """The options of these groups, without their pods, which nobody reads."""
     known = {option.group: option for option in options}
     return expander_wire.BestOptionsResponse(

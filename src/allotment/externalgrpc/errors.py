@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 
-class CallFailed(Exception):
+class CallError(Exception):
     """A call failed; the text is what the autoscaler logs and writes in its events."""
 
 
-class NotFound(CallFailed):
+class NotFoundError(CallError):
     """There is no such group, or no such machine in it."""
 
 
-class InvalidArgument(CallFailed):
+class InvalidArgumentError(CallError):
     """Nobody could do what was asked: a size over the maximum, a step of zero."""
 
 
-class NotNow(CallFailed):
+class FailedPreconditionError(CallError):
     """It cannot be done now: the order that was to be taken back is a node already."""
 
 
-class OutOfResources(CallFailed):
+class ResourceExhaustedError(CallError):
     """The cloud has none of it now."""
 
 
-class Denied(CallFailed):
+class PermissionDeniedError(CallError):
     """The cloud will not do it, and asking again would not help."""
 
 
-class Unavailable(CallFailed):
+class UnavailableError(CallError):
     """What the answer depends on cannot be reached."""
 
 
-class NotServed(CallFailed):
+class UnimplementedError(CallError):
     """An optional call that has no answer here."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from allotment.model.trees import Tree
 
 
-class Option(NamedTuple):
+class ExpansionOption(NamedTuple):
     """A group that could grow by ``nodes``, and the Pods that, as the autoscaler sees it, would then have a place."""
 
     group: str
@@ -17,10 +17,10 @@ class Option(NamedTuple):
     pods: tuple[Tree, ...] = ()
 
 
-class Chooser(Protocol):
+class Expander(Protocol):
     """Says which groups may grow. The autoscaler waits five seconds, and keeps all options if no answer came."""
 
-    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+    async def best_options(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
         """Ids of the groups that are left to choose from; none: no group grows in this round.
 
         ``nodes``: by the group's id, a node as its next will be.

@@ -14,37 +14,37 @@ from allotment.model.protobuf.encoder import enveloped, message
 from allotment.model.trees import Tree
 
 
-class Kind(NamedTuple):
+class ObjectKind(NamedTuple):
     """A kind of one version."""
 
     api_version: str
     kind: str
 
 
-NODE: Final = Kind("v1", "Node")
-POD: Final = Kind("v1", "Pod")
-SLICE: Final = Kind("resource.k8s.io/v1", "ResourceSlice")
+NODE: Final = ObjectKind("v1", "Node")
+POD: Final = ObjectKind("v1", "Pod")
+SLICE: Final = ObjectKind("resource.k8s.io/v1", "ResourceSlice")
 
 
-class Unreadable(ValueError):
+class InvalidObject(ValueError):
     """The bytes are no object of the kind that was due."""
 
 
-def to_bytes(kind: Kind, tree: Tree) -> bytes:
+def to_bytes(kind: ObjectKind, tree: Tree) -> bytes:
     """The message of an object, byte for byte as Go marshals it."""
     return message(tree, _shape(kind))
 
 
-def from_bytes(kind: Kind, data: bytes) -> Tree:
+def from_bytes(kind: ObjectKind, data: bytes) -> Tree:
     """The object in a message. Raises Unreadable."""
     try:
         return decode(enveloped(kind.api_version, kind.kind, data))
     except ProtobufError as error:
-        raise Unreadable(f"no {kind.kind}: {error}") from error
+        raise InvalidObject(f"no {kind.kind}: {error}") from error
 
 
 @cache
-def _shape(kind: Kind) -> Shape:
+def _shape(kind: ObjectKind) -> Shape:
     shape = shape_of(kind.api_version, kind.kind)
     assert shape is not None, kind
     return shape

@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 from allotment import grpc_codec
 from allotment.externalgrpc import encoding, errors
 from allotment.externalgrpc.cloud_provider import CloudProvider
-from allotment.externalgrpc.expander import Chooser
-from allotment.externalgrpc.objects import POD, Unreadable, from_bytes
+from allotment.externalgrpc.expander import Expander
+from allotment.externalgrpc.objects import POD, InvalidObject, from_bytes
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     Service = grpc.GenericRpcHandler[Any, Any]
     _Handler = grpc.RpcMethodHandler[Any, Any]
 
-CODES: Final[Mapping[type[errors.CallFailed], grpc.StatusCode]] = {
-    errors.NotFound: grpc.StatusCode.NOT_FOUND,
-    errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
-    errors.NotNow: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.OutOfResources: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.Denied: grpc.StatusCode.PERMISSION_DENIED,
-    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
-    errors.NotServed: grpc.StatusCode.UNIMPLEMENTED,
+STATUS_CODES: Final[Mapping[type[errors.CallError], grpc.StatusCode]] = {
+    errors.NotFoundError: grpc.StatusCode.NOT_FOUND,
+    errors.InvalidArgumentError: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.FailedPreconditionError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ResourceExhaustedError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.PermissionDeniedError: grpc.StatusCode.PERMISSION_DENIED,
+    errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
+    errors.UnimplementedError: grpc.StatusCode.UNIMPLEMENTED,
 }
 
 
@@ -42,25 +42,25 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
     wire = cloud_wire
 
     async def groups(_: wire.NodeGroupsRequest) -> Message:
-        return wire.NodeGroupsResponse(nodeGroups=map(encoding.group_message, await provider.groups()))
+        return wire.NodeGroupsResponse(nodeGroups=map(encoding.encode_node_group, await provider.node_groups()))
 
     async def group_for_node(request: wire.NodeGroupForNodeRequest) -> Message:
-        found = await provider.group_of(encoding.node_of(request.node))
-        return wire.NodeGroupForNodeResponse(nodeGroup=encoding.group_message(found))
+        found = await provider.node_group_of(encoding.decode_node(request.node))
+        return wire.NodeGroupForNodeResponse(nodeGroup=encoding.encode_node_group(found))
 
     async def node_price(request: wire.PricingNodePriceRequest) -> Message:
-        hours = encoding.hours(request.startTimestamp, request.endTimestamp)
-        return wire.PricingNodePriceResponse(price=await provider.node_price(encoding.node_of(request.node), hours))
+        hours = encoding.hours_between(request.startTimestamp, request.endTimestamp)
+        return wire.PricingNodePriceResponse(price=await provider.node_price(encoding.decode_node(request.node), hours))
 
     async def pod_price(request: wire.PricingPodPriceRequest) -> Message:
-        hours = encoding.hours(request.startTimestamp, request.endTimestamp)
+        hours = encoding.hours_between(request.startTimestamp, request.endTimestamp)
         return wire.PricingPodPriceResponse(price=await provider.pod_price(from_bytes(POD, request.pod_bytes), hours))
 
     async def gpu_label(_: wire.GPULabelRequest) -> Message:
         return wire.GPULabelResponse(label=await provider.gpu_label())
 
     async def gpu_types(_: wire.GetAvailableGPUTypesRequest) -> Message:
-        return encoding.gpu_types_response(await provider.gpu_types())
+        return encoding.encode_gpu_types(await provider.gpu_types())
 
     async def cleanup(_: wire.CleanupRequest) -> Message:
         await provider.cleanup()
@@ -75,75 +75,75 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
     async def increase(request: wire.NodeGroupIncreaseSizeRequest) -> Message:
         if request.delta <= 0:
-            raise errors.InvalidArgument(f"size increase must be positive, found {request.delta}")
-        await provider.increase(request.id, request.delta)
+            raise errors.InvalidArgumentError(f"size increase must be positive, found {request.delta}")
+        await provider.increase_size(request.id, request.delta)
         return wire.NodeGroupIncreaseSizeResponse()
 
     async def delete(request: wire.NodeGroupDeleteNodesRequest) -> Message:
-        await provider.delete(request.id, tuple(map(encoding.node_of, request.nodes)))
+        await provider.delete_nodes(request.id, tuple(map(encoding.decode_node, request.nodes)))
         return wire.NodeGroupDeleteNodesResponse()
 
     async def decrease(request: wire.NodeGroupDecreaseTargetSizeRequest) -> Message:
         if request.delta >= 0:
-            raise errors.InvalidArgument(f"size decrease must be negative, found {request.delta}")
-        await provider.take_back(request.id, -request.delta)
+            raise errors.InvalidArgumentError(f"size decrease must be negative, found {request.delta}")
+        await provider.decrease_target_size(request.id, -request.delta)
         return wire.NodeGroupDecreaseTargetSizeResponse()
 
     async def nodes(request: wire.NodeGroupNodesRequest) -> Message:
         found = await provider.instances(request.id)
-        return wire.NodeGroupNodesResponse(instances=map(encoding.instance_message, found))
+        return wire.NodeGroupNodesResponse(instances=map(encoding.encode_instance, found))
 
     async def template(request: wire.NodeGroupTemplateNodeInfoRequest) -> bytes:
-        return encoding.template_response(await provider.template(request.id), slices_field)
+        return encoding.encode_template(await provider.template_node(request.id), slices_field)
 
     async def options(request: wire.NodeGroupAutoscalingOptionsRequest) -> Message:
-        found = await provider.options(request.id, encoding.options_of(request.defaults))
-        return wire.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=encoding.options_message(found))
+        found = await provider.options(request.id, encoding.decode_options(request.defaults))
+        return wire.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=encoding.encode_options(found))
 
     methods = {
-        "NodeGroups": _method(wire.NodeGroupsRequest, groups),
-        "NodeGroupForNode": _method(wire.NodeGroupForNodeRequest, group_for_node),
-        "PricingNodePrice": _method(wire.PricingNodePriceRequest, node_price),
-        "PricingPodPrice": _method(wire.PricingPodPriceRequest, pod_price),
-        "GPULabel": _method(wire.GPULabelRequest, gpu_label),
-        "GetAvailableGPUTypes": _method(wire.GetAvailableGPUTypesRequest, gpu_types),
-        "Cleanup": _method(wire.CleanupRequest, cleanup),
-        "Refresh": _method(wire.RefreshRequest, refresh),
-        "NodeGroupTargetSize": _method(wire.NodeGroupTargetSizeRequest, target_size),
-        "NodeGroupIncreaseSize": _method(wire.NodeGroupIncreaseSizeRequest, increase),
-        "NodeGroupDeleteNodes": _method(wire.NodeGroupDeleteNodesRequest, delete),
-        "NodeGroupDecreaseTargetSize": _method(wire.NodeGroupDecreaseTargetSizeRequest, decrease),
-        "NodeGroupNodes": _method(wire.NodeGroupNodesRequest, nodes),
-        "NodeGroupTemplateNodeInfo": _method(wire.NodeGroupTemplateNodeInfoRequest, template),
-        "NodeGroupGetOptions": _method(wire.NodeGroupAutoscalingOptionsRequest, options),
+        "NodeGroups": _method_handler(wire.NodeGroupsRequest, groups),
+        "NodeGroupForNode": _method_handler(wire.NodeGroupForNodeRequest, group_for_node),
+        "PricingNodePrice": _method_handler(wire.PricingNodePriceRequest, node_price),
+        "PricingPodPrice": _method_handler(wire.PricingPodPriceRequest, pod_price),
+        "GPULabel": _method_handler(wire.GPULabelRequest, gpu_label),
+        "GetAvailableGPUTypes": _method_handler(wire.GetAvailableGPUTypesRequest, gpu_types),
+        "Cleanup": _method_handler(wire.CleanupRequest, cleanup),
+        "Refresh": _method_handler(wire.RefreshRequest, refresh),
+        "NodeGroupTargetSize": _method_handler(wire.NodeGroupTargetSizeRequest, target_size),
+        "NodeGroupIncreaseSize": _method_handler(wire.NodeGroupIncreaseSizeRequest, increase),
+        "NodeGroupDeleteNodes": _method_handler(wire.NodeGroupDeleteNodesRequest, delete),
+        "NodeGroupDecreaseTargetSize": _method_handler(wire.NodeGroupDecreaseTargetSizeRequest, decrease),
+        "NodeGroupNodes": _method_handler(wire.NodeGroupNodesRequest, nodes),
+        "NodeGroupTemplateNodeInfo": _method_handler(wire.NodeGroupTemplateNodeInfoRequest, template),
+        "NodeGroupGetOptions": _method_handler(wire.NodeGroupAutoscalingOptionsRequest, options),
     }
     return grpc.method_handlers_generic_handler(encoding.CLOUD_PROVIDER, methods)
 
 
-def expander_service(chooser: Chooser) -> Service:
+def expander_service(chooser: Expander) -> Service:
     """The service ``Expander``."""
 
     async def best_options(request: expander_wire.BestOptionsRequest) -> Message:
-        options, nodes = encoding.asked(request)
-        return encoding.best_options_response(options, await chooser.best(options, nodes))
+        options, nodes = encoding.decode_expander_request(request)
+        return encoding.encode_best_options(options, await chooser.best_options(options, nodes))
 
-    methods = {"BestOptions": _method(expander_wire.BestOptionsRequest, best_options)}
+    methods = {"BestOptions": _method_handler(expander_wire.BestOptionsRequest, best_options)}
     return grpc.method_handlers_generic_handler(encoding.EXPANDER, methods)
 
 
-def _method(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
+def _method_handler(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
     async def handle(request: bytes, context: _Context) -> bytes:
         try:
             answered = await answer(grpc_codec.decode(kind, request))
             return answered if isinstance(answered, bytes) else grpc_codec.encode(answered)
-        except grpc_codec.Garbled as error:
+        except grpc_codec.InvalidMessage as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
-        except Unreadable as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, grpc_codec.fitting(str(error)))
-        except errors.CallFailed as error:
-            await context.abort(CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.fitting(str(error)))
+        except InvalidObject as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, grpc_codec.truncate_details(str(error)))
+        except errors.CallError as error:
+            await context.abort(STATUS_CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.truncate_details(str(error)))
         except Exception as error:
             log.exception("A call of cluster-autoscaler failed for an unexpected reason")
-            await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.fitting(f"{type(error).__name__}: {error}"))
+            await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
 
     return grpc.unary_unary_rpc_method_handler(handle)

@@ -16,8 +16,8 @@ import grpc
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import Version
-from allotment.kubelet_plugin.grpc_errors import failed, garbled
-from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
+from allotment.kubelet_plugin.grpc_errors import call_error, invalid_message_error
+from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2
 from allotment.model.quoting import quote
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CALL_SECONDS: Final = 45.0
 
 #: How long the C core may take to let a channel go.
-_CLOSING_SECONDS: Final = 0.2
+_CLOSE_SECONDS: Final = 0.2
 
 _OPTIONS: Final = (
     # Channels to one path would otherwise share its failures: a plugin that came back would wait out the old one's.
@@ -50,24 +50,24 @@ class PluginInfo(NamedTuple):
     type: str = "DRAPlugin"
 
 
-class VersionsUnknown(Exception):
+class UnsupportedVersions(Exception):
     """None of the services that a plugin lists is one that we call; the text is a kubelet's."""
 
 
-def chosen(versions: Sequence[str]) -> Version:
+def choose_version(versions: Sequence[str]) -> Version:
     """The first in the plugin's list that is known: the order is the plugin's wish. Raises VersionsUnknown.
 
     >>> chosen(("v1beta1.DRAPlugin", "v1.DRAPlugin")).name
     'v1beta1.DRAPlugin'
     """
     if not versions:
-        raise VersionsUnknown("empty list of supported gRPC services (aka supported versions)")
+        raise UnsupportedVersions("empty list of supported gRPC services (aka supported versions)")
     known = {version.name: version for version in encoding.VERSIONS}
     for name in versions:
         if name in known:
             return known[name]
     # Plugins from before Kubernetes 1.32 list numbers ("1.0.0") where services belong.
-    raise VersionsUnknown(
+    raise UnsupportedVersions(
         f"none of services supported by the plugin ({_quoted(versions)}) "
         f"are supported by the kubelet ({_quoted(known)})"
     )
@@ -82,15 +82,15 @@ def open_channel(path: Path) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
 
 
-class Connected:
+class PluginClient:
     """A driver behind a socket, which need not be there yet. To be closed."""
 
     def __init__(self, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> None:
         """``seconds``: how long a call may take. Raises VersionsUnknown."""
         self.info = info
-        self.version = chosen(info.versions)
+        self.version = choose_version(info.versions)
         #: Whether the connection stands.
-        self.connected = False
+        self.is_connected = False
         #: Called after each change of ``connected``.
         self.on_connection: Callable[[], None] = lambda: None
         self._seconds = seconds
@@ -98,24 +98,24 @@ class Connected:
         self._prepare = self._method(encoding.PREPARE)
         self._unprepare = self._method(encoding.UNPREPARE)
         self._streams: set[grpc.aio.UnaryStreamCall[Any, Any]] = set()
-        self._following = asyncio.create_task(self._follow())
+        self._connection_task = asyncio.create_task(self._keep_connected())
 
     @property
     def name(self) -> str:
         """The driver's name."""
         return self.info.name
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         """Ask the driver; answers by claim uid, one for every claim and for no other. Raises CallFailed."""
         response = await self._call(self._prepare, encoding.PREPARE, claims)
-        answers = encoding.prepared_of(self.version, response)
-        _complete(encoding.PREPARE, claims, answers)
+        answers = encoding.decode_prepare_response(self.version, response)
+        _check_complete(encoding.PREPARE, claims, answers)
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Ask the driver; the errors by claim uid, one for every claim and for no other. Raises CallFailed."""
-        answers = encoding.unprepared_of(await self._call(self._unprepare, encoding.UNPREPARE, claims))
-        _complete(encoding.UNPREPARE, claims, answers)
+        answers = encoding.decode_unprepare_response(await self._call(self._unprepare, encoding.UNPREPARE, claims))
+        _check_complete(encoding.UNPREPARE, claims, answers)
         return answers
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
@@ -133,12 +133,12 @@ class Connected:
         await self._channel.close(None)
         # Not cancelled at once: the core's answer to what it was asked last should find its event loop. It comes when
         # nobody holds a call of the channel any more.
-        await asyncio.wait((self._following,), timeout=_CLOSING_SECONDS)
-        self._following.cancel()
-        await asyncio.wait((self._following,))
-        self._tell(False)
+        await asyncio.wait((self._connection_task,), timeout=_CLOSE_SECONDS)
+        self._connection_task.cancel()
+        await asyncio.wait((self._connection_task,))
+        self._set_connected(False)
 
-    async def __aenter__(self) -> Connected:
+    async def __aenter__(self) -> PluginClient:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -150,14 +150,14 @@ class Connected:
         )
 
     async def _call(self, method: _Method, name: str, claims: Sequence[ClaimRef]) -> Any:
-        request = encoding.claims_request(self.version, name, claims)
+        request = encoding.encode_claims(self.version, name, claims)
         call = method(request, timeout=self._seconds)
         try:
             return grpc_codec.decode(getattr(self.version.wire, name + "Response"), await call)
         except grpc.aio.AioRpcError as error:
-            failure = failed(error, self.info.endpoint)
-        except grpc_codec.Garbled as error:
-            failure = garbled(error)
+            failure = call_error(error, self.info.endpoint)
+        except grpc_codec.InvalidMessage as error:
+            failure = invalid_message_error(error)
         # The error knows its call, which keeps the channel open for as long as somebody keeps the error: neither it nor
         # the call goes along with ours.
         del call
@@ -172,12 +172,12 @@ class Connected:
         failure = None
         try:
             async for data in call:
-                yield encoding.health_of(grpc_codec.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
+                yield encoding.decode_health(grpc_codec.decode(health_v1alpha1_pb2.NodeWatchResourcesResponse, data))
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                failure = failed(error, self.info.endpoint)
-        except grpc_codec.Garbled as error:
-            failure = garbled(error)
+                failure = call_error(error, self.info.endpoint)
+        except grpc_codec.InvalidMessage as error:
+            failure = invalid_message_error(error)
         finally:
             call.cancel()
             self._streams.discard(call)
@@ -185,23 +185,23 @@ class Connected:
         if failure:
             raise failure
 
-    async def _follow(self) -> None:
+    async def _keep_connected(self) -> None:
         """Keep the connection up, and keep track of it: the C core makes one only for who asks."""
         while (state := self._channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.SHUTDOWN:
-            self._tell(state is grpc.ChannelConnectivity.READY)
+            self._set_connected(state is grpc.ChannelConnectivity.READY)
             await self._channel.wait_for_state_change(state)
 
-    def _tell(self, connected: bool) -> None:
-        if connected is not self.connected:
-            self.connected = connected
+    def _set_connected(self, connected: bool) -> None:
+        if connected is not self.is_connected:
+            self.is_connected = connected
             self.on_connection()
 
 
-def _complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:
+def _check_complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:
     """Raises CallFailed as a kubelet does where the answers are not for the claims that were asked for."""
     asked = {claim.uid for claim in claims}
     for uid in answers:
         if uid not in asked:
-            raise CallFailed(f"{method} returned result for unknown claim UID {uid}")
+            raise PluginCallError(f"{method} returned result for unknown claim UID {uid}")
     if missing := len(asked) - len(answers):
-        raise CallFailed(f"{method} skipped {missing} ResourceClaims")
+        raise PluginCallError(f"{method} skipped {missing} ResourceClaims")

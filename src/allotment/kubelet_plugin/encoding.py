@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, PrepareResult, PreparedDevice
 from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
 
 
@@ -24,7 +24,7 @@ class Version(NamedTuple):
     """Its full name, as in the paths of its methods."""
     wire: Any
     """The module with its messages: two modules that no type unites, so what is made by name is Any here."""
-    shares: bool
+    has_share_ids: bool
 
 
 V1: Final = Version("v1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2, True)
@@ -47,7 +47,7 @@ _HEALTH: Final[Mapping[Health, health_v1alpha1_pb2.HealthStatus]] = {
 _HEALTH_NAMES: Final = {number: name for name, number in _HEALTH.items()}
 
 
-def claims_request(version: Version, method: str, claims: Iterable[ClaimRef]) -> Message:
+def encode_claims(version: Version, method: str, claims: Iterable[ClaimRef]) -> Message:
     """The request of ``PREPARE`` or ``UNPREPARE``: both are a list of claims."""
     request: Message = getattr(version.wire, method + "Request")(
         claims=[version.wire.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
@@ -55,26 +55,26 @@ def claims_request(version: Version, method: str, claims: Iterable[ClaimRef]) ->
     return request
 
 
-def claims_of(request: Any) -> tuple[ClaimRef, ...]:
+def decode_claims(request: Any) -> tuple[ClaimRef, ...]:
     """What such a request asks for."""
     return tuple(ClaimRef(c.namespace, c.uid, c.name) for c in request.claims)
 
 
-def prepare_response(version: Version, answers: Mapping[str, Prepared]) -> Message:
+def encode_prepare_response(version: Version, answers: Mapping[str, PrepareResult]) -> Message:
     """The answers of a driver, for the wire."""
     response: Message = version.wire.NodePrepareResourcesResponse(
-        claims={uid: _prepare_answer(version, answer) for uid, answer in answers.items()}
+        claims={uid: _encode_prepare_result(version, answer) for uid, answer in answers.items()}
     )
     return response
 
 
-def _prepare_answer(version: Version, answer: Prepared) -> Any:
-    devices = [_device(version, device) for device in answer.devices]
-    return version.wire.NodePrepareResourceResponse(devices=devices, error=clean(answer.error))
+def _encode_prepare_result(version: Version, answer: PrepareResult) -> Any:
+    devices = [_encode_device(version, device) for device in answer.devices]
+    return version.wire.NodePrepareResourceResponse(devices=devices, error=replace_surrogates(answer.error))
 
 
-def _device(version: Version, device: PreparedDevice) -> Any:
-    share = {"share_id": device.share_id} if version.shares and device.share_id else {}
+def _encode_device(version: Version, device: PreparedDevice) -> Any:
+    share = {"share_id": device.share_id} if version.has_share_ids and device.share_id else {}
     return version.wire.Device(
         request_names=device.requests,
         pool_name=device.pool,
@@ -84,39 +84,39 @@ def _device(version: Version, device: PreparedDevice) -> Any:
     )
 
 
-def prepared_of(version: Version, response: Any) -> dict[str, Prepared]:
+def decode_prepare_response(version: Version, response: Any) -> dict[str, PrepareResult]:
     """What the driver answered, by claim uid."""
     return {
-        uid: Prepared(tuple(_device_of(version, device) for device in answer.devices), answer.error)
+        uid: PrepareResult(tuple(_decode_device(version, device) for device in answer.devices), answer.error)
         for uid, answer in response.claims.items()
     }
 
 
-def _device_of(version: Version, device: Any) -> PreparedDevice:
+def _decode_device(version: Version, device: Any) -> PreparedDevice:
     return PreparedDevice(
         tuple(device.request_names),
         device.pool_name,
         device.device_name,
         tuple(device.cdi_device_ids),
-        device.share_id if version.shares else "",
+        device.share_id if version.has_share_ids else "",
     )
 
 
-def unprepare_response(version: Version, answers: Mapping[str, str]) -> Message:
+def encode_unprepare_response(version: Version, answers: Mapping[str, str]) -> Message:
     """The answers of a driver, for the wire."""
     answer = version.wire.NodeUnprepareResourceResponse
     response: Message = version.wire.NodeUnprepareResourcesResponse(
-        claims={uid: answer(error=clean(error)) for uid, error in answers.items()}
+        claims={uid: answer(error=replace_surrogates(error)) for uid, error in answers.items()}
     )
     return response
 
 
-def unprepared_of(response: Any) -> dict[str, str]:
+def decode_unprepare_response(response: Any) -> dict[str, str]:
     """What the driver answered, by claim uid: nothing, or the error."""
     return {uid: answer.error for uid, answer in response.claims.items()}
 
 
-def health_response(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:
+def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:
     """One message of the health stream."""
     return health_v1alpha1_pb2.NodeWatchResourcesResponse(
         devices=[
@@ -125,14 +125,14 @@ def health_response(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.Node
                 health=_HEALTH[d.health],
                 last_updated_time=d.updated,
                 health_check_timeout_seconds=d.timeout,
-                message=clean(d.message),
+                message=replace_surrogates(d.message),
             )
             for d in devices
         ]
     )
 
 
-def health_of(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple[DeviceHealth, ...]:
+def decode_health(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple[DeviceHealth, ...]:
     """What such a message tells. A state that is newer than we are is Unknown."""
     return tuple(
         DeviceHealth(
@@ -147,7 +147,7 @@ def health_of(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple
     )
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """``text`` as protobuf takes it: file names that are not UTF-8 come as lone surrogates into a driver's errors."""
     try:
         text.encode()

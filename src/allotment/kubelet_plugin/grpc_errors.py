@@ -8,29 +8,29 @@ from typing import Final
 
 import grpc
 
-from allotment.grpc_codec import Garbled
-from allotment.kubelet_plugin.messages import CallFailed
+from allotment.grpc_codec import InvalidMessage
+from allotment.kubelet_plugin.messages import PluginCallError
 
 #: What the C core says about a connection that cannot be had, and how Go names the same.
-_REFUSALS: Final = (
+_DIAL_ERRORS: Final = (
     (re.compile(r"connection refused", re.IGNORECASE), "connection refused"),
     (re.compile(r"no such file or directory", re.IGNORECASE), "no such file or directory"),
     (re.compile(r"permission denied", re.IGNORECASE), "permission denied"),
 )
-_BROKEN: Final = re.compile(r"socket closed|connection reset|broken pipe|endpoint closing|EOF", re.IGNORECASE)
+_CONNECTION_LOST: Final = re.compile(r"socket closed|connection reset|broken pipe|endpoint closing|EOF", re.IGNORECASE)
 
 
-def failed(error: grpc.aio.AioRpcError, endpoint: Path) -> CallFailed:
+def call_error(error: grpc.aio.AioRpcError, endpoint: Path) -> PluginCallError:
     """``error`` as grpc-go would have put it."""
-    return CallFailed(said(error.code(), error.details() or "", endpoint))
+    return PluginCallError(format_status(error.code(), error.details() or "", endpoint))
 
 
-def garbled(error: Garbled) -> CallFailed:
+def invalid_message_error(error: InvalidMessage) -> PluginCallError:
     """An answer that cannot be read, in grpc-go's words."""
-    return CallFailed(f"rpc error: code = Internal desc = {error}")
+    return PluginCallError(f"rpc error: code = Internal desc = {error}")
 
 
-def said(code: grpc.StatusCode, details: str, endpoint: Path) -> str:
+def format_status(code: grpc.StatusCode, details: str, endpoint: Path) -> str:
     """Code and text of a status, in Go's form.
 
     >>> said(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Path("/x/dra.sock"))
@@ -42,12 +42,12 @@ def said(code: grpc.StatusCode, details: str, endpoint: Path) -> str:
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         details = "context deadline exceeded"
     elif code is grpc.StatusCode.UNAVAILABLE:
-        details = _unavailable(details, endpoint)
+        details = _format_unavailable(details, endpoint)
     return f"rpc error: code = {name} desc = {details}"
 
 
-def _unavailable(details: str, endpoint: Path) -> str:
-    for pattern, reason in _REFUSALS:
+def _format_unavailable(details: str, endpoint: Path) -> str:
+    for pattern, reason in _DIAL_ERRORS:
         if pattern.search(details):
             return f'connection error: desc = "transport: Error while dialing: dial unix {endpoint}: connect: {reason}"'
-    return "error reading from server: EOF" if _BROKEN.search(details) else details
+    return "error reading from server: EOF" if _CONNECTION_LOST.search(details) else details

@@ -30,7 +30,7 @@ class PreparedDevice(NamedTuple):
     share_id: str = ""
 
 
-class Prepared(NamedTuple):
+class PrepareResult(NamedTuple):
     """The answer for one claim: its devices, or why there are none."""
 
     devices: tuple[PreparedDevice, ...] = ()
@@ -48,11 +48,11 @@ class DeviceHealth(NamedTuple):
     message: str = ""
 
 
-class CallFailed(Exception):
+class PluginCallError(Exception):
     """A whole call failed, not a claim of it. The text is what the kubelet's event shows."""
 
 
-class Plugin(Protocol):
+class KubeletPlugin(Protocol):
     """A driver as the kubelet of its node sees it. Every call may be repeated and must then answer the same."""
 
     @property
@@ -60,7 +60,7 @@ class Plugin(Protocol):
         """The driver's name."""
         ...
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         """Make the claims' devices usable; answers by claim uid, one for every claim. Raises CallFailed."""
         ...
 

@@ -15,8 +15,8 @@ import grpc
 
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
-from allotment.kubelet_plugin.client import PluginInfo, VersionsUnknown, chosen, open_channel
-from allotment.kubelet_plugin.grpc_errors import failed, garbled
+from allotment.kubelet_plugin.client import PluginInfo, UnsupportedVersions, choose_version, open_channel
+from allotment.kubelet_plugin.grpc_errors import call_error, invalid_message_error
 from allotment.kubelet_plugin.wire import registration_pb2
 
 DIAL_SECONDS: Final = 10.0
@@ -36,10 +36,10 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
     ``add`` takes it in, or raises RegistrationFailed with a reason that the plugin is told; ``remove`` undoes that,
     where the plugin cannot be told that it is in.
     """
-    async with _dialled(socket) as channel:
-        info = await _asked(channel, socket)
+    async with _dial(socket) as channel:
+        info = await _get_info(channel, socket)
         try:
-            _judge(info, socket)
+            _validate(info, socket)
             try:
                 add(info)
             except RegistrationFailed as reason:
@@ -47,23 +47,23 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
                     f"RegisterPlugin error -- plugin registration failed with err: {reason}"
                 ) from reason
         except RegistrationFailed as verdict:
-            await _told(channel, socket, str(verdict))
+            await _notify(channel, socket, str(verdict))
             raise
         try:
-            await _told(channel, socket, "")
+            await _notify(channel, socket, "")
         except BaseException:
             remove()
             raise
 
 
-async def introduced(socket: Path) -> PluginInfo:
+async def get_info(socket: Path) -> PluginInfo:
     """What the plugin that registers at ``socket`` says of itself; nobody judges it. Raises RegistrationFailed."""
-    async with _dialled(socket) as channel:
-        return await _asked(channel, socket)
+    async with _dial(socket) as channel:
+        return await _get_info(channel, socket)
 
 
 @asynccontextmanager
-async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
+async def _dial(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
     async with open_channel(socket) as channel:
         try:
             await asyncio.wait_for(channel.channel_ready(), DIAL_SECONDS)
@@ -75,13 +75,13 @@ async def _dialled(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
         yield channel
 
 
-async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
+async def _get_info(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
     ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=grpc_codec.encode, response_deserializer=bytes)
     try:
         data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
         info = grpc_codec.decode(registration_pb2.PluginInfo, data)
-    except (grpc.aio.AioRpcError, grpc_codec.Garbled) as error:
-        reason = garbled(error) if isinstance(error, grpc_codec.Garbled) else failed(error, socket)
+    except (grpc.aio.AioRpcError, grpc_codec.InvalidMessage) as error:
+        reason = invalid_message_error(error) if isinstance(error, grpc_codec.InvalidMessage) else call_error(error, socket)
         raise RegistrationFailed(
             f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
@@ -90,30 +90,30 @@ async def _asked(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
     return PluginInfo(info.name, endpoint, tuple(info.supported_versions), info.type)
 
 
-def _judge(info: PluginInfo, socket: Path) -> None:
+def _validate(info: PluginInfo, socket: Path) -> None:
     if info.type != "DRAPlugin":
         raise RegistrationFailed(
             f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {socket}"
         )
     try:
-        chosen(info.versions)
-    except VersionsUnknown as reason:
+        choose_version(info.versions)
+    except UnsupportedVersions as reason:
         raise RegistrationFailed(
             "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA driver "
             f"plugin {info.name} at endpoint {info.endpoint}: {reason}"
         ) from reason
 
 
-async def _told(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
+async def _notify(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
     # There is nothing in the answer.
     tell = channel.unary_unary(
         _METHODS + "NotifyRegistrationStatus", request_serializer=grpc_codec.encode, response_deserializer=bytes
     )
-    status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.clean(error_text))
+    status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.replace_surrogates(error_text))
     try:
         await tell(status, timeout=NOTIFY_SECONDS)
     except grpc.aio.AioRpcError as error:
         what = "failed to send error" if error_text else "failed to send registration status"
         raise RegistrationFailed(
-            f"RegisterPlugin error -- {what} at socket {socket}, err: {error_text}: {failed(error, socket)}"
+            f"RegisterPlugin error -- {what} at socket {socket}, err: {error_text}: {call_error(error, socket)}"
         ) from error

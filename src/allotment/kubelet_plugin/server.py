@@ -22,8 +22,8 @@ from google.protobuf.message import Message
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import Version
-from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Plugin
-from allotment.kubelet_plugin.sockets import Sockets, SocketUnusable, bind, check_length, clear_leftovers
+from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, KubeletPlugin
+from allotment.kubelet_plugin.sockets import SocketPaths, SocketError, bind, check_length, remove_leftovers
 from allotment.kubelet_plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)
@@ -42,31 +42,31 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def served(
-    plugin: Plugin, endpoint: Path, registration: Path, *, on_registered: OnRegistered
+async def serve_plugin(
+    plugin: KubeletPlugin, endpoint: Path, registration: Path, *, on_registered: OnRegistered
 ) -> AsyncIterator[None]:
     """Serve ``plugin`` while the block runs. Raises SocketUnusable, and OSError from the file system."""
     endpoint, registration = endpoint.absolute(), registration.absolute()
     check_length(endpoint)
     check_length(registration)
-    ending = asyncio.Event()
-    tells_health = await _tells_health(plugin)
-    services = [_dra(plugin, version) for version in encoding.VERSIONS]
-    if tells_health:
-        services.append(_health(plugin, ending))
-    versions = [version.name for version in encoding.VERSIONS] + [encoding.HEALTH] * tells_health
+    stopping = asyncio.Event()
+    has_health = await _has_health(plugin)
+    services = [_dra_service(plugin, version) for version in encoding.VERSIONS]
+    if has_health:
+        services.append(_health_service(plugin, stopping))
+    versions = [version.name for version in encoding.VERSIONS] + [encoding.HEALTH] * has_health
     info = registration_pb2.PluginInfo(
         type="DRAPlugin", name=plugin.name, endpoint=str(endpoint), supported_versions=versions
     )
-    async with _listening(endpoint, services, ending):
+    async with _serve_socket(endpoint, services, stopping):
         registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        clear_leftovers(plugin.name, Sockets(endpoint, registration))
-        async with _listening(registration, [_registration(info, on_registered)]):
+        remove_leftovers(plugin.name, SocketPaths(endpoint, registration))
+        async with _serve_socket(registration, [_registration_service(info, on_registered)]):
             yield
 
 
 @asynccontextmanager
-async def _listening(
+async def _serve_socket(
     path: Path, services: Sequence[_Service], ending: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
     server = grpc.aio.server()
@@ -76,7 +76,7 @@ async def _listening(
         try:
             server.add_insecure_port(f"unix:{at}")
         except RuntimeError as error:
-            raise SocketUnusable(f"cannot listen at {path}: {error}") from error
+            raise SocketError(f"cannot listen at {path}: {error}") from error
 
     bind(path, listen)
     try:
@@ -93,16 +93,16 @@ async def _listening(
 # --- the services ----------------------------------------------------------------------------------------------------
 
 
-def _dra(plugin: Plugin, version: Version) -> _Service:
+def _dra_service(plugin: KubeletPlugin, version: Version) -> _Service:
     async def prepare(request: bytes, context: _Context) -> Any:
-        claims = await _read(version.wire.NodePrepareResourcesRequest, request, context)
-        answers = await _answer(plugin.prepare(encoding.claims_of(claims)), context)
-        return encoding.prepare_response(version, answers)
+        claims = await _decode(version.wire.NodePrepareResourcesRequest, request, context)
+        answers = await _await_driver(plugin.prepare(encoding.decode_claims(claims)), context)
+        return encoding.encode_prepare_response(version, answers)
 
     async def unprepare(request: bytes, context: _Context) -> Any:
-        claims = await _read(version.wire.NodeUnprepareResourcesRequest, request, context)
-        answers = await _answer(plugin.unprepare(encoding.claims_of(claims)), context)
-        return encoding.unprepare_response(version, answers)
+        claims = await _decode(version.wire.NodeUnprepareResourcesRequest, request, context)
+        answers = await _await_driver(plugin.unprepare(encoding.decode_claims(claims)), context)
+        return encoding.encode_unprepare_response(version, answers)
 
     methods = {
         encoding.PREPARE: grpc.unary_unary_rpc_method_handler(prepare, response_serializer=grpc_codec.encode),
@@ -111,46 +111,46 @@ def _dra(plugin: Plugin, version: Version) -> _Service:
     return grpc.method_handlers_generic_handler(version.service, methods)
 
 
-async def _read(kind: type[_M], request: bytes, context: _Context) -> _M:
+async def _decode(kind: type[_M], request: bytes, context: _Context) -> _M:
     try:
         return grpc_codec.decode(kind, request)
-    except grpc_codec.Garbled as error:
+    except grpc_codec.InvalidMessage as error:
         return await context.abort(grpc.StatusCode.INTERNAL, str(error))
 
 
-async def _answer(call: Awaitable[Any], context: _Context) -> Any:
+async def _await_driver(call: Awaitable[Any], context: _Context) -> Any:
     """A driver's answer; what it raises becomes a status. A kubelet that gives up cancels the driver's call."""
     try:
         return await call
-    except CallFailed as error:
+    except PluginCallError as error:
         # Plain errors of a Go driver are of code Unknown, too.
-        await context.abort(grpc.StatusCode.UNKNOWN, grpc_codec.fitting(str(error)))
+        await context.abort(grpc.StatusCode.UNKNOWN, grpc_codec.truncate_details(str(error)))
     except Exception as error:
         log.exception("A call of the kubelet failed for an unexpected reason")
-        await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.fitting(f"{type(error).__name__}: {error}"))
+        await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
 
 
-def _health(plugin: Plugin, ending: asyncio.Event) -> _Service:
+def _health_service(plugin: KubeletPlugin, ending: asyncio.Event) -> _Service:
     async def watch(request: bytes, context: _Context) -> AsyncIterator[Any]:
         news = plugin.health()
         if news is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not tell its devices' health")
         else:
-            async for devices in _until(ending, news):
-                yield encoding.health_response(devices)
+            async for devices in _until_stopped(ending, news):
+                yield encoding.encode_health(devices)
 
     handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=grpc_codec.encode)
     return grpc.method_handlers_generic_handler(encoding.HEALTH, {encoding.WATCH: handler})
 
 
-async def _tells_health(plugin: Plugin) -> bool:
+async def _has_health(plugin: KubeletPlugin) -> bool:
     news = plugin.health()
     if isinstance(news, AsyncGenerator):
         await news.aclose()
     return news is not None
 
 
-async def _until(
+async def _until_stopped(
     ending: asyncio.Event, news: AsyncIterator[Sequence[DeviceHealth]]
 ) -> AsyncIterator[Sequence[DeviceHealth]]:
     """What ``news`` has to tell, until the server ends."""
@@ -172,12 +172,12 @@ async def _until(
             await news.aclose()
 
 
-def _registration(info: registration_pb2.PluginInfo, on_registered: OnRegistered) -> _Service:
+def _registration_service(info: registration_pb2.PluginInfo, on_registered: OnRegistered) -> _Service:
     async def get_info(request: bytes, context: _Context) -> registration_pb2.PluginInfo:
         return info
 
     async def notify(request: bytes, context: _Context) -> registration_pb2.RegistrationStatusResponse:
-        status = await _read(registration_pb2.RegistrationStatus, request, context)
+        status = await _decode(registration_pb2.RegistrationStatus, request, context)
         try:
             on_registered(status.plugin_registered, status.error)
         except Exception:

@@ -17,26 +17,26 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 #: ``sun_path`` of Linux holds 108 bytes, the last one a zero.
-LONGEST: Final = 107
+MAX_PATH_BYTES: Final = 107
 
 #: Leftovers of others are let be at first: a socket that is bound but does not listen yet looks just like one.
-_SETTLED_SECONDS: Final = 60.0
+_MIN_AGE_SECONDS: Final = 60.0
 
 _UID: Final = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
 
 
-class SocketUnusable(Exception):
+class SocketError(Exception):
     """A plugin cannot have the socket it wants; the text says which, why, and what to do."""
 
 
-class Sockets(NamedTuple):
+class SocketPaths(NamedTuple):
     """Where a driver serves, and where it tells its kubelet so."""
 
     endpoint: Path
     registration: Path
 
 
-def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid: str = "") -> Sockets:
+def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid: str = "") -> SocketPaths:
     """The usual paths; with a pod's uid those of one instance among several, as rolling updates have them (KEP-4381).
 
     >>> folders = {"plugins_dir": Path("/plugins"), "registry_dir": Path("/plugins_registry")}
@@ -48,7 +48,7 @@ def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid:
     Raises SocketUnusable where the kernel has no room for one of them.
     """
     instance = f"-{pod_uid}" if pod_uid else ""
-    paths = Sockets(plugins_dir / driver / f"dra{instance}.sock", registry_dir / f"{driver}{instance}-reg.sock")
+    paths = SocketPaths(plugins_dir / driver / f"dra{instance}.sock", registry_dir / f"{driver}{instance}-reg.sock")
     for path in paths:
         check_length(path)
     return paths
@@ -57,13 +57,13 @@ def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid:
 def check_length(path: Path) -> None:
     """Raises SocketUnusable if no socket can have that path."""
     length = len(os.fsencode(path))
-    if length > LONGEST:
-        raise SocketUnusable(
-            f"socket path {path} has {length} bytes, {LONGEST} is what the kernel takes: use a shorter folder"
+    if length > MAX_PATH_BYTES:
+        raise SocketError(
+            f"socket path {path} has {length} bytes, {MAX_PATH_BYTES} is what the kernel takes: use a shorter folder"
         )
 
 
-def answers(path: Path) -> bool:
+def accepts_connections(path: Path) -> bool:
     """Does somebody accept connections there?"""
     with socket.socket(socket.AF_UNIX) as probe:
         # Not blocking: a queue that is full belongs to somebody, too.
@@ -71,22 +71,22 @@ def answers(path: Path) -> bool:
         return probe.connect_ex(os.fsencode(path)) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
-def clear(path: Path) -> None:
+def remove_stale(path: Path) -> None:
     """Remove a socket that a crash left. Raises SocketUnusable if it is in use, or no socket at all."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise SocketUnusable(f"{path} is in the way and is no socket: remove it if it is not needed")
-    if answers(path):
-        raise SocketUnusable(
+        raise SocketError(f"{path} is in the way and is no socket: remove it if it is not needed")
+    if accepts_connections(path):
+        raise SocketError(
             f"{path} is served by another process: end it first, or give each its pod's uid (rolling updates)"
         )
     path.unlink(missing_ok=True)
 
 
-def clear_leftovers(driver: str, paths: Sockets) -> None:
+def remove_leftovers(driver: str, paths: SocketPaths) -> None:
     """Remove what earlier pods' instances of the driver left when they were killed: nobody else ever would."""
     name = re.escape(driver)
     for folder, pattern in (
@@ -99,8 +99,8 @@ def clear_leftovers(driver: str, paths: Sockets) -> None:
                 continue
             try:
                 found = entry.stat(follow_symlinks=False)
-                settled = time.time() - found.st_mtime > _SETTLED_SECONDS
-                if stat.S_ISSOCK(found.st_mode) and settled and not answers(path):
+                settled = time.time() - found.st_mtime > _MIN_AGE_SECONDS
+                if stat.S_ISSOCK(found.st_mode) and settled and not accepts_connections(path):
                     path.unlink()
             except OSError:
                 # Another instance was faster, or it is not ours to remove: a kubelet passes over it either way.
@@ -114,7 +114,7 @@ def bind(path: Path, listen: Callable[[Path], None]) -> None:
     """
     check_length(path)
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    clear(path)
+    remove_stale(path)
     # For its owner's eyes only, from the first moment: whoever can connect can have devices prepared.
     mask = os.umask(0o177)
     try:

@@ -19,7 +19,7 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, kept_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
-from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, Domains
+from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, DomainLookup
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
 from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
@@ -73,7 +73,7 @@ class _Kept(NamedTuple):
 class _Work(NamedTuple):
     program: ComputeDomains
     context: Context
-    domains: Domains
+    domains: DomainLookup
     publisher: Publisher
     group: asyncio.TaskGroup
     kept: dict[str, _Kept]
@@ -88,9 +88,9 @@ class _Work(NamedTuple):
         if kept is not None and kept.said != said:
             self.end(item.name, with_node=new is None)
             if new is not None and not form:
-                self.publisher.want(COMPUTE_DOMAIN_DRIVER, item.name, ())  # nobody could prepare what is published
+                self.publisher.set_pools(COMPUTE_DOMAIN_DRIVER, item.name, ())  # nobody could prepare what is published
         if new is None:
-            self.publisher.forget(COMPUTE_DOMAIN_DRIVER, item.name)
+            self.publisher.remove(COMPUTE_DOMAIN_DRIVER, item.name)
         if form and item.name not in self.kept:
             name = f"compute domains of {item.name}"
             serve = partial(self._serve, item.name, said[1])
@@ -110,7 +110,7 @@ class _Work(NamedTuple):
         """Stop a node's driver."""
         plugins = self.program.ground.kubelets.plugins
         self.kept.pop(node).task.cancel()
-        self.publisher.forget(COMPUTE_DOMAIN_DRIVER, node)
+        self.publisher.remove(COMPUTE_DOMAIN_DRIVER, node)
         (plugins.forget if with_node else plugins.remove)(node, COMPUTE_DOMAIN_DRIVER)
 
     def end_all(self) -> None:

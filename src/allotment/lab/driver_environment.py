@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from allotment.cdi.store import Folder, Memory
+from allotment.cdi.store import FolderStore, MemoryStore
 from allotment.cluster.client import Client
 from allotment.cluster.program import Context
 from allotment.drivers.driver import Driver
-from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.vendors import DRIVERS_OF
 from allotment.fleet import FleetError, parse_fleet
@@ -41,7 +41,7 @@ class Ground(NamedTuple):
         """How a node runs pods; the same for all its drivers."""
         known = self.machines.get(node)
         if known is None:
-            stores = (Memory(),) if self.roots is None else (Memory(), Folder(self.roots / node / "cdi"))
+            stores = (MemoryStore(),) if self.roots is None else (MemoryStore(), FolderStore(self.roots / node / "cdi"))
             state = None if self.states is None else self.states / node
             known = self.machines[node] = Machine(self.runtime, stores, state)
         return known
@@ -49,7 +49,7 @@ class Ground(NamedTuple):
     def node_driver(self, driver: Driver, node: str, client: Client, context: Context) -> NodeDriver:
         """A driver in this process, on a node. Where containers are real, they can read of their devices in files."""
         folder = None if self.states is None else self.states / node / "plugins" / driver.name
-        host = Host(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)
+        host = DriverHost(node, self.boot, MemoryStorage(), self.machine(node).cdi[0], folder)
         return NodeDriver(driver, host, client, context.clock, metadata=folder is not None, random=context.random)
 
     def open(self, node: str) -> None:

@@ -23,10 +23,10 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, Program, kept_alive
 from allotment.cluster.recorder import Recorder
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.nvidia.simulated.compute_server import Compute
+from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.publishing.publisher import Note, Publisher
-from allotment.drivers.vendors import Fitted, simulated
+from allotment.drivers.publishing.publisher import PoolWarning, Publisher
+from allotment.drivers.vendors import MachineDrivers, simulated_drivers
 from allotment.fleet import FleetError, Machine, parse_fleet
 from allotment.lab.driver_environment import Ground
 from allotment.lab.fleet import HARDWARE, is_simulated
@@ -43,7 +43,7 @@ class _Kept(NamedTuple):
     """A node whose drivers run. ``form`` is what it said of its hardware. ``there``: its kubelet can call them."""
 
     form: str
-    fitted: Fitted
+    fitted: MachineDrivers
     drivers: tuple[NodeDriver, ...]
     there: asyncio.Event
     task: asyncio.Task[None]
@@ -85,7 +85,7 @@ class Drivers:
             report=_report,
         )
         recorder = context.recorder("dra-driver")
-        compute = Compute(speed=context.clock.speed)
+        compute = ComputeServer(speed=context.clock.speed)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(publisher.run(), name="publishing")
@@ -112,7 +112,7 @@ class _Work(NamedTuple):
     context: Context
     publisher: Publisher
     recorder: Recorder
-    compute: Compute
+    compute: ComputeServer
     group: asyncio.TaskGroup
     kept: dict[str, _Kept]
 
@@ -136,8 +136,8 @@ class _Work(NamedTuple):
                 self.group.create_task(self._withdraw(driver, name), name=f"withdrawing {driver} on {name}")
         if kept is not None and new is not None:
             for annotation, act, reason in (
-                (FAULTS, kept.fitted.break_down, "UnknownFault"),
-                (GATES, kept.fitted.switch, "UnknownGate"),
+                (FAULTS, kept.fitted.set_faults, "UnknownFault"),
+                (GATES, kept.fitted.set_gates, "UnknownGate"),
             ):
                 try:
                     act(said.get(annotation, ""))
@@ -153,7 +153,7 @@ class _Work(NamedTuple):
             self.warn(node, "UnknownHardware", told)
             self.drivers._published[node.name].set()
             return None
-        fitted = simulated(machine, self.compute)
+        fitted = simulated_drivers(machine, self.compute)
         # Each writes statuses under its own name, or drivers that share a claim would remove each other's.
         drivers = tuple(
             self.drivers.ground.node_driver(
@@ -165,7 +165,7 @@ class _Work(NamedTuple):
 
         async def serve(context: Context) -> None:
             try:
-                await self._serve(node.name, drivers, fitted.beside, there)
+                await self._serve(node.name, drivers, fitted.programs, there)
             finally:  # nobody is to wait for a node whose drivers break down
                 there.set()
                 self.drivers._published[node.name].set()
@@ -184,20 +184,20 @@ class _Work(NamedTuple):
             for driver in drivers:
                 await driver.recover()
                 self.drivers.ground.kubelets.plugins.add(node, driver)
-                self.publisher.want(driver.name, node, await driver.offers())
+                self.publisher.set_pools(driver.name, node, await driver.discover_pools())
                 group.create_task(driver.run(self.publisher), name=f"{driver.name} on {node}")
             there.set()
             for driver in drivers:
-                await self.publisher.published(driver.name, node)
+                await self.publisher.wait_published(driver.name, node)
             self.drivers._published[node].set()
 
     async def _withdraw(self, driver: str, node: str) -> None:
         """Hardware that is no longer there must not be given to anybody."""
-        self.publisher.want(driver, node, ())
-        await self.publisher.published(driver, node)
+        self.publisher.set_pools(driver, node, ())
+        await self.publisher.wait_published(driver, node)
         kept = self.kept.get(node)
         if kept is None or driver not in kept.names:
-            self.publisher.forget(driver, node)
+            self.publisher.remove(driver, node)
 
     def warn(self, node: Item[Node], reason: str, message: str) -> None:
         """Tell whoever describes the node."""
@@ -210,11 +210,11 @@ class _Work(NamedTuple):
         kept.task.cancel()
         kept.there.set()  # nobody is to wait for it
         for driver in kept.drivers:
-            self.publisher.forget(driver.name, name)
+            self.publisher.remove(driver.name, name)
             # What was prepared goes with a machine: its pods must not wait for a driver to undo it.
             (plugins.forget if with_node else plugins.remove)(name, driver.name)
         self.drivers.ground.machines.pop(name, None)
-        kept.fitted.end()
+        kept.fitted.close()
 
     def end_all(self) -> None:
         """Stop them all."""
@@ -234,5 +234,5 @@ async def _run(program: Program, context: Context) -> None:
     await program(context)
 
 
-def _report(note: Note) -> None:
+def _report(note: PoolWarning) -> None:
     log.warning("%s on %s, pool %s: %s: %s", note.driver, note.node, note.pool, note.reason, note.message)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from allotment.cdi.lookup import Devices
+from allotment.cdi.lookup import CdiDevices
 from allotment.cluster.backoff import Backoff
 from allotment.cluster.cache import Cache
 from allotment.cluster.cached_item import Item
@@ -282,7 +282,7 @@ class Agent:
             return None
         place = Place(
             node.name, partial(self._tree, node), self._client, context.clock, context.random, self._recorder,
-            machine.runtime or self._simulated, Devices(machine.cdi),
+            machine.runtime or self._simulated, CdiDevices(machine.cdi),
             claims, self._healths, self._seeing.devices, machine.state,
         )  # fmt: skip
         self._places[node.name] = machine, place

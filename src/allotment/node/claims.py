@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, Plugin, PreparedDevice
+from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, KubeletPlugin, PreparedDevice
 from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint
@@ -40,7 +40,7 @@ class _Wanted(NamedTuple):
 
     entry: str
     claim: Tree
-    plugins: Mapping[str, Plugin]
+    plugins: Mapping[str, KubeletPlugin]
 
     @property
     def key(self) -> _Key:
@@ -127,7 +127,7 @@ class NodeClaims:
             drivers = sorted({result["driver"] for result in results})
             yield _Wanted(entry, claim, {driver: self._plugin(driver) for driver in drivers})
 
-    def _plugin(self, driver: str) -> Plugin:
+    def _plugin(self, driver: str) -> KubeletPlugin:
         plugin = self._plugins.find(self._node, driver)
         if plugin is None:
             raise ClaimsError(f"DRA driver {driver} is not registered")
@@ -135,7 +135,7 @@ class NodeClaims:
 
     async def _prepare(self, pod_uid: str, wanted: Sequence[_Wanted]) -> None:
         asked: dict[str, list[_Known]] = {}
-        called: dict[str, Plugin] = {}
+        called: dict[str, KubeletPlugin] = {}
         for one in wanted:
             known = self._entered(one, pod_uid)
             for driver, plugin in one.plugins.items():
@@ -164,12 +164,12 @@ class NodeClaims:
         known.pods.add(pod_uid)
         return known
 
-    async def _call(self, plugin: Plugin, driver: str, claims: Sequence[_Known]) -> None:
+    async def _call(self, plugin: KubeletPlugin, driver: str, claims: Sequence[_Known]) -> None:
         """One call for several claims. Those that the driver prepared count, whatever became of the others."""
         by_uid = {known.uid: known for known in claims}
         try:
             answers = await _answered(plugin.prepare([known.ref for known in claims]))
-        except CallFailed as error:
+        except PluginCallError as error:
             raise ClaimsError(f"NodePrepareResources: {error}") from error
         for uid in answers:
             if uid not in by_uid:
@@ -255,7 +255,7 @@ class NodeClaims:
         by_uid = {known.uid: known for known in claims}
         try:
             answers = await _answered(plugin.unprepare([known.ref for known in claims]))
-        except CallFailed as error:
+        except PluginCallError as error:
             raise ClaimsError(f"NodeUnprepareResources: {error}") from error
         for uid, error_text in answers.items():
             if uid not in by_uid:
@@ -288,9 +288,9 @@ async def _answered(call: Awaitable[T]) -> T:
         async with asyncio.timeout(_CALL_SECONDS):
             return await call
     except TimeoutError as error:
-        raise CallFailed("rpc error: code = DeadlineExceeded desc = context deadline exceeded") from error
-    except CallFailed:
+        raise PluginCallError("rpc error: code = DeadlineExceeded desc = context deadline exceeded") from error
+    except PluginCallError:
         raise
     except Exception as error:
         log.exception("a driver failed")
-        raise CallFailed(f"rpc error: code = Unknown desc = {error}") from error
+        raise PluginCallError(f"rpc error: code = Unknown desc = {error}") from error

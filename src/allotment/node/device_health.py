@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Timer
-from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Health, Plugin, PreparedDevice
+from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, Health, KubeletPlugin, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names
@@ -54,7 +54,7 @@ class DeviceHealths:
             return "Unknown", ""
         return (told.health if self._now() < told.until else "Unknown"), told.message
 
-    async def follow(self, node: str, plugin: Plugin) -> None:
+    async def follow(self, node: str, plugin: KubeletPlugin) -> None:
         """Listen to a driver for as long as the task lives; returns at once when it does not tell."""
         key = (node, plugin.name)
         try:
@@ -62,7 +62,7 @@ class DeviceHealths:
                 try:
                     async for devices in stream:
                         self._heard(key, devices)
-                except CallFailed as error:
+                except PluginCallError as error:
                     log.info("node %s: %s: health is not told any more: %s", node, plugin.name, error)
                 except Exception:
                     log.exception("node %s: %s: health is not told any more", node, plugin.name)

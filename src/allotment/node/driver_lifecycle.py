@@ -18,7 +18,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock, Timer
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
-from allotment.kubelet_plugin.messages import Plugin
+from allotment.kubelet_plugin.messages import KubeletPlugin
 from allotment.model.resource import ResourceSlice
 from allotment.node.device_health import DeviceHealths
 from allotment.node.plugins import Plugins
@@ -59,11 +59,11 @@ class Drivers:
 
                 def watch(node: str, folder: Path) -> None:
                     # Only where drivers are outside is what speaks with them needed.
-                    from allotment.kubelet_plugin.plugin_watcher import Registry
+                    from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 
                     if (known := registries.pop(node, None)) is not None:
                         known.cancel()
-                    registry = Registry(folder, self._clock, on_change=partial(self._plugins.changed, node))
+                    registry = PluginRegistry(folder, self._clock, on_change=partial(self._plugins.changed, node))
                     self._plugins.registered(node, registry)
                     registries[node] = group.create_task(registry.run(), name=f"plugins of {node}")
 
@@ -80,7 +80,7 @@ class Drivers:
             for timer in self._going.values():
                 timer.cancel()
 
-    def _changed(self, node: str, driver: str, plugin: Plugin | None) -> None:
+    def _changed(self, node: str, driver: str, plugin: KubeletPlugin | None) -> None:
         key = (node, driver)
         if (listening := self._listening.pop(key, None)) is not None:
             listening.cancel()

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult
 
 #: A driver of a node came (its newest plugin) or went (None).
-Changed = Callable[[str, str, Plugin | None], None]
+Changed = Callable[[str, str, KubeletPlugin | None], None]
 
 
 class Permissive:
@@ -24,9 +24,9 @@ class Permissive:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         """Nothing to do for any of them."""
-        return {claim.uid: Prepared() for claim in claims}
+        return {claim.uid: PrepareResult() for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Nothing to undo."""
@@ -40,7 +40,7 @@ class Permissive:
 class Registrations(Protocol):
     """Drivers that registered in a folder (:class:`allotment.kubelet_plugin.plugin_watcher.Registry`)."""
 
-    def find(self, driver: str) -> Plugin | None:
+    def find(self, driver: str) -> KubeletPlugin | None:
         """The one to call now."""
         ...
 
@@ -50,7 +50,7 @@ class Plugins:
 
     def __init__(self, *, permissive: bool = True) -> None:
         self._permissive = permissive
-        self._inside: dict[tuple[str, str], Plugin] = {}
+        self._inside: dict[tuple[str, str], KubeletPlugin] = {}
         self._folders: dict[str, Path] = {}
         self._registrations: dict[str, Registrations] = {}
         self._seen: set[tuple[str, str]] = set()
@@ -58,7 +58,7 @@ class Plugins:
         self._callbacks: list[Changed] = []
         self._watchers: list[Callable[[str, Path], None]] = []
 
-    def add(self, node: str, plugin: Plugin) -> None:
+    def add(self, node: str, plugin: KubeletPlugin) -> None:
         """A driver in this process serves a node, in place of the one of its name before it."""
         self._inside[node, plugin.name] = plugin
         self.changed(node, plugin.name, plugin)
@@ -77,7 +77,7 @@ class Plugins:
         """A driver will serve the node: until it is there, nobody stands in for it."""
         self._seen.add((node, driver))
 
-    def find(self, node: str, driver: str) -> Plugin | None:
+    def find(self, node: str, driver: str) -> KubeletPlugin | None:
         """Whom to call for a driver's claims on a node; None while it is not there."""
         plugin = self._inside.get((node, driver))
         if plugin is None and node in self._registrations:
@@ -88,7 +88,7 @@ class Plugins:
                 plugin = self._stand_ins[driver] = Permissive(driver)
         return plugin
 
-    def inside(self) -> Mapping[tuple[str, str], Plugin]:
+    def inside(self) -> Mapping[tuple[str, str], KubeletPlugin]:
         """The drivers of this process, by node and name."""
         return self._inside
 
@@ -123,7 +123,7 @@ class Plugins:
 
     # --- who wants to know ----------------------------------------------------------------------------------------
 
-    def changed(self, node: str, driver: str, plugin: Plugin | None) -> None:
+    def changed(self, node: str, driver: str, plugin: KubeletPlugin | None) -> None:
         """A driver came or went: tell who wants to know."""
         if plugin is not None:
             self._seen.add((node, driver))

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from allotment.cdi.lookup import Devices, Unresolvable
+from allotment.cdi.lookup import CdiDevices, UnresolvableDevices
 from allotment.cdi.spec import ContainerEdits
 from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     random: Random
     recorder: Recorder
     runtime: Runtime
-    cdi: Devices
+    cdi: CdiDevices
     claims: NodeClaims
     healths: DeviceHealths
     seen: Callable[[Tree, Tree, Mapping[str, Tree]], tuple[Seen, ...]]
@@ -65,7 +65,7 @@ class Place(NamedTuple):
             return ContainerEdits()
         try:
             return self.cdi.edits(ids)
-        except Unresolvable as error:
+        except UnresolvableDevices as error:
             raise NotStarted(
                 "CreateContainerError", f"failed to create container: CDI device injection failed: {error}"
             ) from error

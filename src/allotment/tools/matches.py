@@ -92,7 +92,7 @@ def _verdicts(device_class: DeviceClass, records: list[Record], features: Featur
             compiled = compile_selector(selector.cel.expression if selector.cel else "", features)
         except CompileError as error:  # a class of a snapshot, from an API server that knew more
             return dict.fromkeys(inputs, f"selector {number}: {error}")
-        for id, answer in zip(left, compiled.match_classes([inputs[id] for id in left]), strict=True):
+        for id, answer in zip(left, compiled.match_all([inputs[id] for id in left]), strict=True):
             if isinstance(answer, EvaluationError):
                 verdicts[id] = f"selector {number}, device {id.device}: {answer}"
             elif not answer:

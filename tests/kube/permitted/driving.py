@@ -15,12 +15,12 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.resources import CLAIMS, NODES, SLICES
 from allotment.drivers.driver import Driver
-from allotment.drivers.nvidia.simulated.compute_server import Compute
-from allotment.drivers.program import Place, drive
-from allotment.drivers.vendors import Fitted, simulated
+from allotment.drivers.nvidia.simulated.compute_server import ComputeServer
+from allotment.drivers.program import DriverOptions, serve_in_cluster
+from allotment.drivers.vendors import MachineDrivers, simulated_drivers
 from allotment.fleet.description import parse_fleet
 from allotment.kubelet_plugin.messages import ClaimRef
-from allotment.kubelet_plugin.plugin_watcher import Registry
+from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.model.trees import Tree
 from allotment.tools.permissions.rule import Part
 from tests.kube.permitted.ground import Account, Ground, there
@@ -62,7 +62,7 @@ async def play(ground: Ground, account: Account) -> None:
                     await admin.delete(SLICES, one["metadata"]["name"])
 
 
-async def _publishes(admin: HttpClient, old: str, vendor: Vendor, account: Account, fitted: Fitted) -> None:
+async def _publishes(admin: HttpClient, old: str, vendor: Vendor, account: Account, fitted: MachineDrivers) -> None:
     """It publishes what there is, takes back what is not there, and tells when a device breaks."""
 
     async def published() -> list[Tree]:
@@ -71,7 +71,7 @@ async def _publishes(admin: HttpClient, old: str, vendor: Vendor, account: Accou
         return found if whole and all(one["metadata"]["name"] != old for one in found) else []
 
     before = await until(published)
-    fitted.break_down(vendor.fault)
+    fitted.set_faults(vendor.fault)
 
     async def changed() -> bool:
         return bool(before != await published())
@@ -79,7 +79,7 @@ async def _publishes(admin: HttpClient, old: str, vendor: Vendor, account: Accou
     await until(changed)
 
 
-async def _prepares(admin: HttpClient, asked: Tree, vendor: Vendor, account: Account, registry: Registry) -> None:
+async def _prepares(admin: HttpClient, asked: Tree, vendor: Vendor, account: Account, registry: PluginRegistry) -> None:
     """It prepares a claim for the kubelet, and says so in the claim's status."""
     spec = next(one["spec"] for one in await _slices(admin, vendor, account) if one["spec"].get("devices"))
     name, uid = asked["metadata"]["name"], asked["metadata"]["uid"]
@@ -114,27 +114,27 @@ def _slice(name: str, vendor: Vendor, account: Account) -> Tree:
 
 
 @contextlib.contextmanager
-def _fitted(vendor: Vendor, account: Account) -> Iterator[Fitted]:
+def _fitted(vendor: Vendor, account: Account) -> Iterator[MachineDrivers]:
     """The vendor's driver over a simulation of its hardware."""
     (machine,) = parse_fleet((vendor.hardware,))
-    compute = Compute()
-    fitted = simulated(replace(machine, node=account.node), compute)
+    compute = ComputeServer()
+    fitted = simulated_drivers(replace(machine, node=account.node), compute)
     try:
         yield fitted
     finally:
-        fitted.end()
+        fitted.close()
         compute.close()
 
 
 @contextlib.asynccontextmanager
-async def _driven(driver: Driver, account: Account) -> AsyncIterator[Registry]:
+async def _driven(driver: Driver, account: Account) -> AsyncIterator[PluginRegistry]:
     """The driver's program and, on the other side of its sockets, a kubelet."""
     folder = Path(tempfile.mkdtemp(prefix="al-"))  # a socket's path must be short
-    place = Place(account.node, "", folder / "plugins", folder / "registry", folder / "cdi")
+    place = DriverOptions(account.node, "", folder / "plugins", folder / "registry", folder / "cdi")
     place.registry.mkdir()
     stop = asyncio.Event()
-    registry = Registry(place.registry, Clock(50.0), on_change=lambda driver, plugin: None)
-    tasks = [asyncio.create_task(registry.run()), asyncio.create_task(drive(driver, place, account.target, stop))]
+    registry = PluginRegistry(place.registry, Clock(50.0), on_change=lambda driver, plugin: None)
+    tasks = [asyncio.create_task(registry.run()), asyncio.create_task(serve_in_cluster(driver, place, account.target, stop))]
     try:
         yield registry
     finally:

@@ -18,7 +18,7 @@ from allotment.autoscaler.providers.karpenter import NODE_CLAIMS, Karpenter, Mig
 from allotment.cluster.client import Resource
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.fleet.catalog import catalog
@@ -83,7 +83,7 @@ async def play(ground: Ground, account: Account) -> None:
                     wire.NodeGroupTemplateNodeInfoResponse,
                 )  # fmt: skip
                 node = objects.from_bytes(objects.NODE, template.nodeBytes)
-                question = autoscaler.best_options_request([Option(first, 1, "", (waits,))], {first: node})
+                question = autoscaler.best_options_request([ExpansionOption(first, 1, "", (waits,))], {first: node})
                 best = await expander("BestOptions", question, expander_wire.BestOptionsResponse)
                 assert [option.nodeGroupId for option in best.options] == [first]
 

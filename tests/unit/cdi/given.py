@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from allotment.cdi.spec import ContainerEdits, Device, DeviceNode, Hook, IntelRdt, Mount, NetDevice, Spec
+from allotment.cdi.spec import ContainerEdits, CdiDevice, DeviceNode, Hook, IntelRdt, Mount, NetDevice, Spec
 
 _NAMES = st.sampled_from(("A", "B", "CUDA_VISIBLE_DEVICES"))
 _PATHS = st.sampled_from(("/dev/nvidia0", "/dev/nvidiactl", "/dev/dri/card1"))
@@ -43,7 +43,7 @@ edits = st.builds(
     intel_rdt=st.none() | rdts,
 )
 devices = st.builds(
-    Device, name=st.sampled_from(("gpu-0", "gpu-1", "7f0c-gpu-0", "mig:1.2_3")), container_edits=edits.filter(bool),
+    CdiDevice, name=st.sampled_from(("gpu-0", "gpu-1", "7f0c-gpu-0", "mig:1.2_3")), container_edits=edits.filter(bool),
     annotations=st.just({}) | st.just({"a": "b"}),
 )  # fmt: skip
 specs = st.builds(

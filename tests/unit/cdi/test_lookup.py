@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cdi.lookup import Devices, Unresolvable
-from allotment.cdi.spec import ContainerEdits, Device, Spec
-from allotment.cdi.store import Folder, Memory
+from allotment.cdi.lookup import CdiDevices, UnresolvableDevices
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.store import FolderStore, MemoryStore
 
 
 def _spec(*devices: str, value: str = "1", common: str = "") -> Spec:
     edits = ContainerEdits(env=(f"COMMON={common}",)) if common else ContainerEdits()
-    named = tuple(Device(name, ContainerEdits(env=(f"{name.upper()}={value}",))) for name in devices)
+    named = tuple(CdiDevice(name, ContainerEdits(env=(f"{name.upper()}={value}",))) for name in devices)
     return Spec("example.com/gpu", named, edits)
 
 
@@ -20,28 +20,28 @@ def _ids(*names: str) -> list[str]:
 
 
 def test_edits_come_in_the_order_of_the_names_and_what_a_file_shares_once_before_them() -> None:
-    store = Memory()
+    store = MemoryStore()
     store.write("one", _spec("a", "b", common="yes"))
     store.write("two", _spec("c"))
-    edits = Devices([store]).edits(_ids("c", "b", "a", "b"))
+    edits = CdiDevices([store]).edits(_ids("c", "b", "a", "b"))
     assert edits.env == ("C=1", "COMMON=yes", "B=1", "A=1")
 
 
 def test_a_device_that_no_file_has_is_an_error_in_the_runtimes_words() -> None:
-    store = Memory()
+    store = MemoryStore()
     store.write("one", _spec("a"))
-    with pytest.raises(Unresolvable) as caught:
-        Devices([store]).edits(_ids("x", "a", "y"))
+    with pytest.raises(UnresolvableDevices) as caught:
+        CdiDevices([store]).edits(_ids("x", "a", "y"))
     assert str(caught.value) == "unresolvable CDI devices example.com/gpu=x, example.com/gpu=y"
 
 
 def test_a_device_in_two_files_of_one_folder_is_unusable_and_the_rest_of_both_is_not(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     folder.write("one", _spec("a", "both"))
     folder.write("two", _spec("b", "both"))
-    devices = Devices([folder])
+    devices = CdiDevices([folder])
     assert devices.names() == set(_ids("a", "b"))
-    with pytest.raises(Unresolvable) as caught:
+    with pytest.raises(UnresolvableDevices) as caught:
         devices.edits(_ids("both"))
     assert caught.value.reasons == ("conflicting device 'example.com/gpu=both' (specs 'one', 'two')",)
     folder.remove("two")
@@ -49,10 +49,10 @@ def test_a_device_in_two_files_of_one_folder_is_unusable_and_the_rest_of_both_is
 
 
 def test_the_later_folder_wins() -> None:
-    static, dynamic = Memory(), Memory()
+    static, dynamic = MemoryStore(), MemoryStore()
     static.write("one", _spec("a", "b", value="static"))
     dynamic.write("one", _spec("a", value="dynamic"))
-    devices = Devices([static, dynamic])
+    devices = CdiDevices([static, dynamic])
     assert devices.edits(_ids("a", "b")).env == ("A=dynamic", "B=static")
     dynamic.remove("one")
     assert devices.edits(_ids("a")).env == ("A=static",)
@@ -60,25 +60,25 @@ def test_the_later_folder_wins() -> None:
 
 def test_a_conflict_is_not_healed_by_a_folder_that_wins() -> None:
     # As in the runtimes' library: which of the files was meant, nobody knows.
-    static, dynamic = Memory(), Memory()
+    static, dynamic = MemoryStore(), MemoryStore()
     static.write("one", _spec("a"))
     static.write("two", _spec("a"))
     dynamic.write("one", _spec("a"))
-    assert Devices([static, dynamic]).names() == frozenset()
+    assert CdiDevices([static, dynamic]).names() == frozenset()
 
 
 def test_a_broken_file_does_not_spoil_the_others(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text('{"cdiVersion": "9.9.9", "kind": "a/b", "devices": []}')
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     folder.write("one", _spec("a"))
-    devices = Devices([folder])
+    devices = CdiDevices([folder])
     assert devices.edits(_ids("a")).env == ("A=1",)
-    assert len(devices.faults()) == 1
-    assert "broken.json: cdiVersion: wanted one of 0.3.0" in devices.faults()[0]
+    assert len(devices.problems()) == 1
+    assert "broken.json: cdiVersion: wanted one of 0.3.0" in devices.problems()[0]
 
 
 def test_files_are_read_again_only_when_they_changed(tmp_path: Path) -> None:
-    class Counting(Folder):
+    class Counting(FolderStore):
         reads = 0
 
         def read(self, name: str) -> Spec | None:
@@ -88,7 +88,7 @@ def test_files_are_read_again_only_when_they_changed(tmp_path: Path) -> None:
     folder = Counting(tmp_path)
     folder.write("one", _spec("a"))
     folder.write("two", _spec("b"))
-    devices = Devices([folder])
+    devices = CdiDevices([folder])
     for _ in range(3):
         devices.edits(_ids("a", "b"))
     assert folder.reads == 2
@@ -98,4 +98,4 @@ def test_files_are_read_again_only_when_they_changed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert Devices([Folder(tmp_path / "none")]).names() == frozenset()
+    assert CdiDevices([FolderStore(tmp_path / "none")]).names() == frozenset()

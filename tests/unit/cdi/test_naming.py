@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cdi.naming import Qualified, parse, qualified, transient_name
+from allotment.cdi.naming import QualifiedName, parse_name, qualified_name, transient_name
 
 
 @pytest.mark.parametrize(
     "name", ["nvidia.com/gpu=all", "ab/c0=0", "k8s.gpu.nvidia.com/claim=7f0c-gpu-0", "example.com/net_x.y-z9=mig:1.2_3"]
 )
 def test_a_qualified_name_has_a_vendor_a_class_and_a_device(name: str) -> None:
-    parsed = parse(name)
+    parsed = parse_name(name)
     assert parsed is not None
-    assert qualified(f"{parsed.vendor}/{parsed.class_}", parsed.device) == name
+    assert qualified_name(f"{parsed.vendor}/{parsed.class_}", parsed.device) == name
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ def test_a_qualified_name_has_a_vendor_a_class_and_a_device(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_qualified_name(name: str) -> None:
-    assert parse(name) is None
+    assert parse_name(name) is None
 
 
 def test_a_device_may_contain_what_separates_the_rest_only_after_it() -> None:
-    assert parse("ab/cd=e=f") is None
-    assert parse("ab/cd=e:f") == Qualified("ab", "cd", "e:f")
+    assert parse_name("ab/cd=e=f") is None
+    assert parse_name("ab/cd=e:f") == QualifiedName("ab", "cd", "e:f")
 
 
 def test_a_transient_name_holds_no_slash() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cdi.oci import NodeFacts, NotInjectable, apply, node_facts
+from allotment.cdi.oci import DeviceNumbers, InjectionError, apply, read_device_numbers
 from allotment.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, merge
 from tests.unit.cdi import given as drawn
 
@@ -19,8 +19,8 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def _facts(path: str) -> NodeFacts:
-    return NodeFacts("c", 195, int(path[-1]))
+def _facts(path: str) -> DeviceNumbers:
+    return DeviceNumbers("c", 195, int(path[-1]))
 
 
 @given(st.lists(drawn.edits, max_size=3))
@@ -77,17 +77,17 @@ def test_a_pipe_and_a_node_without_rights_get_no_rule() -> None:
 
 
 def test_a_node_of_another_type_than_the_hosts_is_refused() -> None:
-    with pytest.raises(NotInjectable, match=r"/dev/nvidia0: wanted type 'b', found 'c' on the host"):
+    with pytest.raises(InjectionError, match=r"/dev/nvidia0: wanted type 'b', found 'c' on the host"):
         apply(_CONFIG, ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0", type="b"),)), _facts)
 
 
 def test_the_host_is_looked_at(tmp_path: Path) -> None:
-    assert node_facts("/dev/null") == NodeFacts("c", 1, 3)
+    assert read_device_numbers("/dev/null") == DeviceNumbers("c", 1, 3)
     (tmp_path / "file").touch()
-    with pytest.raises(NotInjectable, match="wanted a device file"):
-        node_facts(str(tmp_path / "file"))
-    with pytest.raises(NotInjectable, match="No such file"):
-        node_facts(str(tmp_path / "none"))
+    with pytest.raises(InjectionError, match="wanted a device file"):
+        read_device_numbers(str(tmp_path / "file"))
+    with pytest.raises(InjectionError, match="No such file"):
+        read_device_numbers(str(tmp_path / "none"))
 
 
 def test_a_mount_replaces_and_goes_by_depth() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from allotment.cdi.spec import (
     VERSIONS,
     ContainerEdits,
-    Device,
+    CdiDevice,
     DeviceNode,
     Hook,
     IntelRdt,
@@ -18,7 +18,7 @@ from allotment.cdi.spec import (
     Mount,
     NetDevice,
     Spec,
-    check,
+    validate,
     decode,
     depth,
     encode,
@@ -31,7 +31,7 @@ _ENV = ContainerEdits(env=("A=1",))
 
 
 def _spec(edits: ContainerEdits = _ENV, name: str = "gpu", **more: object) -> Spec:
-    return msgspec.structs.replace(Spec("example.com/gpu", (Device(name, edits),)), **more)
+    return msgspec.structs.replace(Spec("example.com/gpu", (CdiDevice(name, edits),)), **more)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def _spec(edits: ContainerEdits = _ENV, name: str = "gpu", **more: object) -> Sp
         (_spec(ContainerEdits(device_nodes=(DeviceNode("/dev/a", host_path="/dev/b"),))), "0.5.0"),
         (_spec(name="7f0c-gpu"), "0.5.0"),
         (_spec(annotations={"a": "b"}), "0.6.0"),
-        (_spec(devices=(Device("gpu", _ENV, {"a": "b"}),)), "0.6.0"),
+        (_spec(devices=(CdiDevice("gpu", _ENV, {"a": "b"}),)), "0.6.0"),
         (_spec(kind="example.com/gpu.large"), "0.6.0"),
         (_spec(ContainerEdits(additional_gids=(44,))), "0.7.0"),
         (_spec(ContainerEdits(intel_rdt=IntelRdt("gold"))), "0.7.0"),
@@ -61,10 +61,10 @@ def test_a_file_carries_the_lowest_version_that_knows_what_it_uses(spec: Spec, v
 def test_a_version_is_enough_exactly_from_the_minimum_on(spec: Spec, version: str) -> None:
     written = msgspec.structs.replace(spec, cdi_version=version)
     if VERSIONS.index(version) >= VERSIONS.index(minimum_version(spec)):
-        check(written)
+        validate(written)
     else:
         with pytest.raises(InvalidSpec, match="cdiVersion: wanted at least"):
-            check(written)
+            validate(written)
 
 
 @given(drawn.specs, st.sampled_from(["devices", "container_edits", "annotations"]))
@@ -167,7 +167,7 @@ def test_a_file_that_is_wrong_says_its_name_and_the_field(text: str, told: str) 
         (_spec(kind="gpu"), "kind: wanted vendor/class, found 'gpu'"),
         (_spec(name="gpu-"), "devices[0].name: 'gpu-'"),
         (_spec(devices=()), "devices: wanted at least one"),
-        (_spec(devices=(Device("x", _ENV), Device("x", _ENV))), "devices[1].name: 'x' stands twice"),
+        (_spec(devices=(CdiDevice("x", _ENV), CdiDevice("x", _ENV))), "devices[1].name: 'x' stands twice"),
         (_spec(ContainerEdits()), "devices[0].containerEdits: wanted at least one edit"),
         (_spec(ContainerEdits(env=("=1",))), "env[0]: wanted NAME=value, found '=1'"),
         (_spec(ContainerEdits(device_nodes=(DeviceNode("", type="c"),))), "deviceNodes[0].path"),
@@ -191,7 +191,7 @@ def test_what_runtimes_refuse_is_never_written(spec: Spec, told: str) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(InvalidSpec, match=r"kind: .*; devices\[0\]\.name: "):
-        check(_spec(kind="gpu", name="-"))
+        validate(_spec(kind="gpu", name="-"))
 
 
 def test_yaml_is_read_as_json_is() -> None:

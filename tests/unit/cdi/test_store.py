@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec
-from allotment.cdi.store import Folder, Memory, SpecStore
+from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec
+from allotment.cdi.store import FolderStore, MemoryStore, SpecStore
 
 Made = Callable[[Path], SpecStore]
-both = pytest.mark.parametrize("made", [Folder, lambda path: Memory()], ids=["folder", "memory"])
+both = pytest.mark.parametrize("made", [FolderStore, lambda path: MemoryStore()], ids=["folder", "memory"])
 
 
 def _spec(value: str = "1") -> Spec:
-    return Spec("example.com/gpu", (Device("gpu-0", ContainerEdits(env=(f"A={value}",))),))
+    return Spec("example.com/gpu", (CdiDevice("gpu-0", ContainerEdits(env=(f"A={value}",))),))
 
 
 @both
@@ -61,7 +61,7 @@ def test_what_runtimes_refuse_does_not_replace_what_is_there(made: Made, tmp_pat
 def test_a_file_is_readable_by_all_whatever_the_process_masks(tmp_path: Path) -> None:
     mask = os.umask(0o077)
     try:
-        Folder(tmp_path / "a" / "b").write("one", _spec())
+        FolderStore(tmp_path / "a" / "b").write("one", _spec())
     finally:
         os.umask(mask)
     assert (tmp_path / "a" / "b" / "one.json").stat().st_mode & 0o777 == 0o644
@@ -70,7 +70,7 @@ def test_a_file_is_readable_by_all_whatever_the_process_masks(tmp_path: Path) ->
 def test_a_crash_while_writing_leaves_the_old_file_and_nothing_that_runtimes_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     folder.write("one", _spec())
     before = (tmp_path / "one.json").read_bytes()
 
@@ -94,7 +94,7 @@ def test_other_peoples_files_are_seen_and_left_alone(tmp_path: Path) -> None:
     for name, text in theirs.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "sub.json").mkdir()
-    folder = Folder(tmp_path)
+    folder = FolderStore(tmp_path)
     folder.write("one", _spec())
     folder.remove("one")
     assert folder.names() == {"vendor.yaml", "vendor"}
@@ -106,4 +106,4 @@ def test_other_peoples_files_are_seen_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../one", "a/b", ".one"])
 def test_a_name_stays_in_its_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a CDI file's name"):
-        Folder(tmp_path).write(name, _spec())
+        FolderStore(tmp_path).write(name, _spec())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.checker import check
-from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.validators import validate
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 from allotment.cel.syntax.parser import parse
 
-STORED = declare("1.36", "stored", True, False)
-DYNAMIC = declare("1.36", "stored", True, True)
+STORED = declare_environment("1.36", "stored", True, False)
+DYNAMIC = declare_environment("1.36", "stored", True, True)
 
 
-def compiled(source: str, environment: Environment = STORED) -> Checked:
+def compiled(source: str, environment: Environment = STORED) -> CheckedExpression:
     checked = check(parse(source, environment.macros), environment)
     validate(checked)
     return checked

@@ -34,7 +34,7 @@ def evaluate(
     source: str, *, device: DeviceInput = DEVICE, environment: Environment = DYNAMIC, limit: int = COST_LIMIT
 ) -> Evaluation:
     checked = compiled(source, environment)
-    return run_plan(checked, plan_checked(checked), device.bound(environment.list_attributes), (), limit)
+    return run_plan(checked, plan_checked(checked), device.variable(environment.list_attributes), (), limit)
 
 
 def outcome(source: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.common_mistakes import mended
+from allotment.cel.common_mistakes import fix_mistakes
 from allotment.cel.syntax.parser import parse
 
 
@@ -32,20 +32,20 @@ from allotment.cel.syntax.parser import parse
     ],
 )
 def test_slips_are_mended(written: str, meant: str) -> None:
-    found = mended(written)
+    found = fix_mistakes(written)
     assert found is not None
     assert found.expression == meant
     parse(found.expression)
     # Each slip stands where it was written.
-    for slip in found.slips:
-        assert written[slice(*slip.extent)].replace(" ", "") == slip.written.replace(" ", "")
+    for slip in found.mistakes:
+        assert written[slice(*slip.span)].replace(" ", "") == slip.found_text.replace(" ", "")
 
 
 @pytest.mark.parametrize(
     "source", ["a == b", "", "a == 'x", "(a == b", "a &&", "a, b", "`a`", "a == b;", "a =~ b", "and", '"=" == "and"']
 )
 def test_what_parses_and_what_nothing_helps_is_left_alone(source: str) -> None:
-    assert mended(source) is None
+    assert fix_mistakes(source) is None
 
 
 @given(
@@ -56,8 +56,8 @@ def test_what_parses_and_what_nothing_helps_is_left_alone(source: str) -> None:
     ).map("".join)
 )
 def test_what_is_mended_parses(source: str) -> None:
-    found = mended(source)
+    found = fix_mistakes(source)
     if found is not None:
         parse(found.expression)
-        assert found.slips
-        assert mended(found.expression) is None
+        assert found.mistakes
+        assert fix_mistakes(found.expression) is None

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cel import Comparison, EvaluationError, compile_selector
-from allotment.cel.conjuncts import comparison
+from allotment.cel import ValueComparison, EvaluationError, compile_selector
+from allotment.cel.conjuncts import as_comparison
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
@@ -19,25 +19,25 @@ GI = Quantity.parse("40Gi")
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ('$C.compareTo(quantity("40Gi")) >= 0', Comparison(MEMORY, ">=", GI)),
-        ('$C.compareTo(quantity("40Gi")) == -1', Comparison(MEMORY, "<", GI)),
-        ('$C.compareTo(quantity("40Gi")) != 1', Comparison(MEMORY, "<=", GI)),
-        ('0 < $C.compareTo(quantity("40Gi"))', Comparison(MEMORY, ">", GI)),
-        ('quantity("40Gi").compareTo($C) <= 0', Comparison(MEMORY, ">=", GI)),
-        ('$C.isGreaterThan(quantity("40Gi"))', Comparison(MEMORY, ">", GI)),
-        ('!$C.isLessThan(quantity("40Gi"))', Comparison(MEMORY, ">=", GI)),
-        ('quantity("40Gi").isLessThan($C)', Comparison(MEMORY, ">", GI)),
-        ('$C == quantity("40Gi")', Comparison(MEMORY, "==", GI)),
-        ('$A == "A100"', Comparison(MODEL, "==", "A100")),
-        ('"A100" != $A', Comparison(MODEL, "!=", "A100")),
-        ('$A in ["A100", "H100"]', Comparison(MODEL, "in", ("A100", "H100"))),
-        ("$A > 5", Comparison(MODEL, ">", 5)),
-        ("5 > $A", Comparison(MODEL, "<", 5)),
-        ("$A", Comparison(MODEL, "==", True)),
-        ("!$A", Comparison(MODEL, "!=", True)),
-        ('$A.isGreaterThan(semver("v1", true))', Comparison(MODEL, ">", Semver.parse("1.0.0"))),
-        ('device.driver == "x"', Comparison(("driver",), "==", "x")),
-        ("device.allowMultipleAllocations", Comparison(("allowMultipleAllocations",), "==", True)),
+        ('$C.compareTo(quantity("40Gi")) >= 0', ValueComparison(MEMORY, ">=", GI)),
+        ('$C.compareTo(quantity("40Gi")) == -1', ValueComparison(MEMORY, "<", GI)),
+        ('$C.compareTo(quantity("40Gi")) != 1', ValueComparison(MEMORY, "<=", GI)),
+        ('0 < $C.compareTo(quantity("40Gi"))', ValueComparison(MEMORY, ">", GI)),
+        ('quantity("40Gi").compareTo($C) <= 0', ValueComparison(MEMORY, ">=", GI)),
+        ('$C.isGreaterThan(quantity("40Gi"))', ValueComparison(MEMORY, ">", GI)),
+        ('!$C.isLessThan(quantity("40Gi"))', ValueComparison(MEMORY, ">=", GI)),
+        ('quantity("40Gi").isLessThan($C)', ValueComparison(MEMORY, ">", GI)),
+        ('$C == quantity("40Gi")', ValueComparison(MEMORY, "==", GI)),
+        ('$A == "A100"', ValueComparison(MODEL, "==", "A100")),
+        ('"A100" != $A', ValueComparison(MODEL, "!=", "A100")),
+        ('$A in ["A100", "H100"]', ValueComparison(MODEL, "in", ("A100", "H100"))),
+        ("$A > 5", ValueComparison(MODEL, ">", 5)),
+        ("5 > $A", ValueComparison(MODEL, "<", 5)),
+        ("$A", ValueComparison(MODEL, "==", True)),
+        ("!$A", ValueComparison(MODEL, "!=", True)),
+        ('$A.isGreaterThan(semver("v1", true))', ValueComparison(MODEL, ">", Semver.parse("1.0.0"))),
+        ('device.driver == "x"', ValueComparison(("driver",), "==", "x")),
+        ("device.allowMultipleAllocations", ValueComparison(("allowMultipleAllocations",), "==", True)),
         ('$A.startsWith("A")', None),
         ("$A == $A", None),
         ('$C.compareTo(quantity("x")) >= 0', None),
@@ -47,10 +47,10 @@ GI = Quantity.parse("40Gi")
         ("true", None),
     ],
 )
-def test_comparisons_in_every_spelling(expression: str, expected: Comparison | None) -> None:
+def test_comparisons_in_every_spelling(expression: str, expected: ValueComparison | None) -> None:
     written = expression.replace("$C", 'device.capacity["gpu.example.com"].memory')
     written = written.replace("$A", 'device.attributes["gpu.example.com"].model')
-    assert comparison(compiled(written, DYNAMIC).expr) == expected
+    assert as_comparison(compiled(written, DYNAMIC).expr) == expected
 
 
 def test_conjuncts_are_taken_apart_in_the_order_of_the_text() -> None:
@@ -83,7 +83,7 @@ def test_a_conjunct_fails_as_the_selector_would() -> None:
 
 
 def test_the_actual_value_beside_the_wanted_one() -> None:
-    assert Comparison(MEMORY, ">=", Quantity.parse("80Gi")).actual(DEVICE) == GI
-    assert Comparison(MODEL, "==", "H100").actual(DEVICE) == "A100"
-    assert Comparison(("driver",), "==", "x").actual(DEVICE) == "gpu.example.com"
-    assert Comparison(("attributes", "nope", "x"), "==", 1).actual(DEVICE) is None
+    assert ValueComparison(MEMORY, ">=", Quantity.parse("80Gi")).actual(DEVICE) == GI
+    assert ValueComparison(MODEL, "==", "H100").actual(DEVICE) == "A100"
+    assert ValueComparison(("driver",), "==", "x").actual(DEVICE) == "gpu.example.com"
+    assert ValueComparison(("attributes", "nope", "x"), "==", 1).actual(DEVICE) is None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.cel import DeviceInput, EvaluationError, compile_selector, content_key
-from allotment.cel.device import split_name, value_key
+from allotment.cel.device import split_qualified_name, value_key
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, DeviceAttribute, DeviceCapacity
@@ -17,8 +17,8 @@ def matches(expression: str, device: DeviceInput, **gates: bool) -> bool:
 
 
 def test_names_are_cut_at_the_first_slash_and_belong_to_the_driver_without_one() -> None:
-    assert split_name("model", "d") == ("d", "model")
-    assert split_name("a.b/c/d", "d") == ("a.b", "c/d")
+    assert split_qualified_name("model", "d") == ("d", "model")
+    assert split_qualified_name("a.b/c/d", "d") == ("a.b", "c/d")
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_content_keys() -> None:
 
 
 def test_conversion_is_made_once() -> None:
-    assert DEVICE.bound(True) is DEVICE.bound(True)
-    assert DEVICE.bound(True) is not DEVICE.bound(False)
+    assert DEVICE.variable(True) is DEVICE.variable(True)
+    assert DEVICE.variable(True) is not DEVICE.variable(False)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cel.device_references import Read, reads, references
+from allotment.cel.device_references import DevicePath, read_paths, references
 from tests.unit.cel.compiling import DYNAMIC, compiled
 
 A, C = "attributes", "capacity"
@@ -33,8 +33,8 @@ A, C = "attributes", "capacity"
         ("type(device) == map", None),
     ],
 )
-def test_what_an_expression_can_see(expression: str, expected: set[Read] | None) -> None:
-    assert reads(compiled(expression, DYNAMIC).expr) == expected
+def test_what_an_expression_can_see(expression: str, expected: set[DevicePath] | None) -> None:
+    assert read_paths(compiled(expression, DYNAMIC).expr) == expected
 
 
 def test_references_in_order_of_the_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.cel import compile_selector
-from allotment.cel.ordering_operators import mended
+from allotment.cel.ordering_operators import rewrite_orderings
 from allotment.model.features import Features
 
 MEMORY = 'device.capacity["gpu.example.com"].memory'
@@ -26,7 +26,7 @@ VERSION = 'device.attributes["gpu.example.com"].driverVersion'
     ],
 )
 def test_an_ordering_becomes_a_method(written: str, meant: str) -> None:
-    assert mended(written) == meant
+    assert rewrite_orderings(written) == meant
     compile_selector(meant, Features(kube="1.36"))
 
 
@@ -35,4 +35,4 @@ def test_an_ordering_becomes_a_method(written: str, meant: str) -> None:
     ['device.attributes["gpu.example.com"].index > 2', f'{MEMORY} == quantity("40Gi")', f"{MEMORY} >= quantity("],
 )
 def test_what_is_no_such_ordering_is_left_alone(written: str) -> None:
-    assert mended(written) is None
+    assert rewrite_orderings(written) is None

@@ -75,9 +75,9 @@ def device(index: int, model: str, memory: str) -> Device:
 def test_projection_sees_what_is_read_and_nothing_else() -> None:
     selector = compile_selector('device.attributes["d"].model == "A"', FEATURES)
     a, b, c = (DeviceInput("d", device(i, m, "1Gi")) for i, m in enumerate("AAB"))
-    assert selector.project(a) == selector.project(b) != selector.project(c)
+    assert selector.projection_key(a) == selector.projection_key(b) != selector.projection_key(c)
     whole = compile_selector("dyn(device).driver == 'd'", FEATURES)
-    assert whole.project(a) != whole.project(b)
+    assert whole.projection_key(a) != whole.projection_key(b)
 
 
 def test_projection_keeps_apart_what_python_takes_for_equal() -> None:
@@ -89,7 +89,7 @@ def test_projection_keeps_apart_what_python_takes_for_equal() -> None:
         for v in values
         for q in quantities
     ]
-    assert len({selector.project(i) for i in inputs}) == len(inputs)
+    assert len({selector.projection_key(i) for i in inputs}) == len(inputs)
 
 
 @given(
@@ -112,13 +112,13 @@ def test_classes_answer_like_single_devices(described: list[tuple[int, str, str]
         except EvaluationError as error:
             return str(error)
 
-    found = [answer if isinstance(answer, bool) else str(answer) for answer in selector.match_classes(inputs)]
+    found = [answer if isinstance(answer, bool) else str(answer) for answer in selector.match_all(inputs)]
     assert found == [single(i) for i in inputs]
 
 
 def test_a_bad_attribute_is_a_class_of_its_own() -> None:
     good = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute(int_=1)}))
     bad = DeviceInput(DRIVER, Device(attributes={"x": DeviceAttribute()}))
-    first, second = compile_selector("true", FEATURES).match_classes([good, bad])
+    first, second = compile_selector("true", FEATURES).match_all([good, bad])
     assert first is True
     assert str(second) == "attribute x: unsupported attribute value"

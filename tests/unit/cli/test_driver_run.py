@@ -10,10 +10,10 @@ import pytest
 from allotment.cli.driver import driver_of
 from allotment.cli.main import _parsed, main
 from allotment.drivers import program, vendors
-from allotment.drivers.host import Held
+from allotment.drivers.host import CheckpointLocked
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.simulation import Pretending
-from allotment.kubelet_plugin.sockets import SocketUnusable
+from allotment.drivers.simulation import SimulatedHardwareDriver
+from allotment.kubelet_plugin.sockets import SocketError
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -28,8 +28,8 @@ users: [{name: u, user: {}}]
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (SocketUnusable("/x/dra.sock is served by another process"), "/x/dra.sock is served by another process"),
-        (Held("process 7 holds /x/checkpoint.json.lock"), "process 7 holds /x/checkpoint.json.lock"),
+        (SocketError("/x/dra.sock is served by another process"), "/x/dra.sock is served by another process"),
+        (CheckpointLocked("process 7 holds /x/checkpoint.json.lock"), "process 7 holds /x/checkpoint.json.lock"),
         (PermissionError(13, "Permission denied", "/x/plugins"), "/x/plugins: Permission denied"),
     ],
 )
@@ -52,7 +52,7 @@ def test_what_keeps_it_from_starting_is_one_line(
 def test_runtimes_are_told_of_the_hosts_folders_not_of_the_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Roots] = []
     monkeypatch.setattr(vendors, "HostHardware", given.append)
-    vendors.ON_HOST["nvidia"].make("n", "", Path("/driver-root"), Path("/"))
+    vendors.HOST_DRIVERS["nvidia"].create("n", "", Path("/driver-root"), Path("/"))
     assert given[0].on_host(Path("/driver-root/usr/lib/libcuda.so.1")) == "/usr/lib/libcuda.so.1"
 
 
@@ -83,8 +83,8 @@ def test_simulated_hardware_follows_the_mode_wherever_it_is_said(tmp_path: Path)
     node = ["--node", "n7", "--kubelet-root", str(tmp_path)]
     for words in (["--simulate", "2xa100-40gb/dynamic-mig"], ["--simulate", "2xa100-40gb", "--mode", "dynamic-mig"]):
         driver, place = driver_of(_parsed(["driver", "run", "nvidia", *words, *node]))
-        assert isinstance(driver, Pretending)
-        assert (driver.simulates, place.node) == ("2xa100-40gb/dynamic-mig", "n7")
+        assert isinstance(driver, SimulatedHardwareDriver)
+        assert (driver.hardware, place.node) == ("2xa100-40gb/dynamic-mig", "n7")
         (offer,) = asyncio.run(driver.discover())
         names = [device.name for group in offer.groups for device in group]
         assert "gpu-1-mig-1g5gb-19-6" in names

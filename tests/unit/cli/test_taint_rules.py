@@ -83,4 +83,4 @@ def test_files_with_rules_of_v1_are_read(allot: Allot, tmp_path: Path) -> None:
     assert allot("check", str(rule), "--kube-version", "1.37").code == 0
     earlier = allot("check", str(rule), "--kube-version", "1.36")
     assert earlier.code == 1
-    assert "Kubernetes 1.36 has no DeviceTaintRule in resource.k8s.io/v1 yet: it comes with 1.37" in flat(earlier.out)
+    assert "Kubernetes 1.36 has no DeviceTaintRule in resource.k8s.io/v1 yet: it was added in 1.37" in flat(earlier.out)

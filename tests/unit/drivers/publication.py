@@ -19,8 +19,8 @@ from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.driver import Offer
-from allotment.drivers.publishing.publisher import Note, Publisher
+from allotment.drivers.driver import DevicePool
+from allotment.drivers.publishing.publisher import PoolWarning, Publisher
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.lab.control_plane import RandomIds
@@ -77,7 +77,7 @@ class Cluster:
         self.client = LocalClient(self.api, User("admin", ("system:masters",)), "test")
         self.writes = Writes(self.client)
         self.features = features
-        self.notes: list[Note] = []
+        self.notes: list[PoolWarning] = []
 
     async def node(self, name: str = "n1") -> Tree:
         return await self.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
@@ -122,12 +122,12 @@ class Cluster:
                     task.cancel()
 
     async def publish(
-        self, *offers: Offer, node: str = "n1", known: Features | None = None, simulated: bool = False
+        self, *offers: DevicePool, node: str = "n1", known: Features | None = None, simulated: bool = False
     ) -> None:
         """One life of a driver: it publishes, and is gone when all is there."""
         async with self.publisher(known=known, simulated=simulated) as publisher:
-            publisher.want(DRIVER, node, offers)
-            await publisher.published(DRIVER, node)
+            publisher.set_pools(DRIVER, node, offers)
+            await publisher.wait_published(DRIVER, node)
 
     async def until(self, true: Callable[[], object]) -> None:
         await until(true, self.trees)
@@ -143,6 +143,6 @@ def device(name: str, *taints: DeviceTaint, **attributes: str) -> Device:
     )
 
 
-def offer(*groups: Sequence[str], model: str = "m", pool: str = "") -> Offer:
+def offer(*groups: Sequence[str], model: str = "m", pool: str = "") -> DevicePool:
     """Groups of devices by their names."""
-    return Offer([[device(name, model=model) for name in group] for group in groups], pool=pool)
+    return DevicePool([[device(name, model=model) for name in group] for group in groups], name=pool)

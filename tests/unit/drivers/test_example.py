@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.cdi.lookup import Devices
+from allotment.cdi.lookup import CdiDevices
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Condition, Driver
+from allotment.drivers.driver import HealthUpdate, Driver
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding_conditions import controller
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.publishing.slice_builder import slices
+from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import CLASSES
 from allotment.fleet.modes import Example
@@ -43,7 +43,7 @@ ALL_GATES = Features("1.36", {gate: True for gate, releases in GATES.items() if 
 def slices_of(driver: Driver) -> list[ResourceSlice]:
     """What is published for a driver, judged by the API server's validation on the way."""
     offers = idle.run(offers_of(driver))
-    found = [spec for offer in offers for spec in slices(offer, driver.name, NODE, ALL_GATES).specs]
+    found = [spec for offer in offers for spec in build_slices(offer, driver.name, NODE, ALL_GATES).specs]
     return [ResourceSlice(metadata=ObjectMeta(name=f"{n:05x}"), spec=spec) for n, spec in enumerate(found)]
 
 
@@ -74,7 +74,7 @@ def environments(driver: Driver, trees: Sequence[Tree]) -> dict[str, dict[str, s
     inventory = Inventory.of(ALL_GATES, nodes=[(NODE, {})], slices=slices_of(driver), classes=CLASSES["example"])
     client, host, numbers = MemoryClient(), memory_host(), itertools.count(1)
     plugin = NodeDriver(driver, host, client, Clock(), status=False)
-    lookup = Devices([host.cdi])
+    lookup = CdiDevices([host.cdi])
     ids: dict[int, list[str]] = {}
 
     async def prepared(tree: Tree) -> list[str]:
@@ -236,7 +236,7 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
         ref = put_claim(client, "c", "gpu-0", driver="gpu.example.com")
         plugin = NodeDriver(ExampleGpus(NODE, mode=Example(status=True)), memory_host(), client, Clock())
         await plugin.prepare([ref])
-        await plugin.settled()
+        await plugin.wait_idle()
         (device,) = client.objects[CLAIMS, "shop", "c"]["status"]["devices"]
         assert device["data"]["model"] == {"string": "LATEST-GPU-MODEL"}
         assert device["data"]["driverVersion"] == {"version": "1.0.0"}
@@ -247,13 +247,13 @@ def test_the_claim_is_told_of_the_gpu_where_that_is_wanted() -> None:
 def test_a_gpu_can_be_broken_and_mended() -> None:
     async def main() -> None:
         driver = ExampleGpus(NODE)
-        driver.break_down({"gpu-1": "NoExecute", "nic-0": "None"})
-        driver.break_down({"gpu-1": "NoExecute"})
-        driver.break_down({})
+        driver.set_faults({"gpu-1": "NoExecute", "nic-0": "None"})
+        driver.set_faults({"gpu-1": "NoExecute"})
+        driver.set_faults({})
         news = driver.watch()
         taint = DeviceTaint(key="example.com/broken", effect="NoExecute")
-        assert await anext(news) == Condition("gpu-1", "Unhealthy", "broken on purpose", (taint,))
-        assert await anext(news) == Condition("gpu-1", "Healthy")
+        assert await anext(news) == HealthUpdate("gpu-1", "Unhealthy", "broken on purpose", (taint,))
+        assert await anext(news) == HealthUpdate("gpu-1", "Healthy")
 
     idle.run(main())
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from allotment.drivers import health
-from allotment.drivers.driver import Offer
-from allotment.drivers.health import Board
+from allotment.drivers.driver import DevicePool
+from allotment.drivers.health import HealthTable
 from allotment.model.resource import Device
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
@@ -20,8 +20,8 @@ def test_health_is_repeated_in_the_machines_time(speed: float, monkeypatch: pyte
     monkeypatch.setattr(health, "_REPEAT_SECONDS", 0.05)
 
     async def told() -> int:
-        board = Board("node", IdleClock(speed))
-        board.published((Offer(((Device(name="gpu-0"),),)),))
+        board = HealthTable("node", IdleClock(speed))
+        board.set_devices((DevicePool(((Device(name="gpu-0"),),)),))
         count = 0
 
         async def listen() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.drivers.main import run, told
+from allotment.drivers.main import run, parse_arguments
 from tests.unit.drivers.world import FakeDriver
 
 KUBECONFIG = """
@@ -29,7 +29,7 @@ def test_in_a_pod_the_environment_tells(monkeypatch: pytest.MonkeyPatch, kubecon
     monkeypatch.setenv("NODE_NAME", "n1")
     monkeypatch.setenv("POD_UID", "u1")
     monkeypatch.setenv("KUBECONFIG", kubeconfig)
-    place, target = told("d", [])
+    place, target = parse_arguments("d", [])
     assert (place.node, place.pod_uid, target.server) == ("n1", "u1", "http://127.0.0.1:9")
     assert place.registry == Path("/var/lib/kubelet/plugins_registry")
 
@@ -38,7 +38,7 @@ def test_folders_are_absolute_for_the_kubelet_is_told_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place, _ = told("d", ["--kubeconfig", kubeconfig, "--kubelet-root", "k", "--cdi-root", "k/cdi", "--node", "n"])
+    place, _ = parse_arguments("d", ["--kubeconfig", kubeconfig, "--kubelet-root", "k", "--cdi-root", "k/cdi", "--node", "n"])
     assert (place.plugins, place.cdi) == (tmp_path / "k" / "plugins", tmp_path / "k" / "cdi")
 
 

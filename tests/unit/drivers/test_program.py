@@ -12,17 +12,17 @@ from random import Random
 
 import pytest
 
-from allotment.cdi.store import Folder
+from allotment.cdi.store import FolderStore
 from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.driver import Condition
-from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.driver import HealthUpdate
+from allotment.drivers.host import FileStorage, DriverHost
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.program import Place, serve
+from allotment.drivers.program import DriverOptions, serve
 from allotment.drivers.publishing.publisher import Publisher
-from allotment.kubelet_plugin.messages import Plugin
-from allotment.kubelet_plugin.plugin_watcher import Registry
+from allotment.kubelet_plugin.messages import KubeletPlugin
+from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaint, ResourceSlice
@@ -49,9 +49,9 @@ async def program(
     publisher = Publisher(cluster.client, slices, nodes, clock=clock, features=Features("1.36"), random=Random(1))
     storage = FileStorage(folder / "plugins" / DRIVER / "checkpoint.json")
     node_driver = NodeDriver(
-        driver, Host(NODE, "boot", storage, Folder(folder / "cdi")), claims, clock, random=Random(1)
+        driver, DriverHost(NODE, "boot", storage, FolderStore(folder / "cdi")), claims, clock, random=Random(1)
     )
-    place = Place(NODE, pod_uid, folder / "plugins", folder / "registry", folder / "cdi")
+    place = DriverOptions(NODE, pod_uid, folder / "plugins", folder / "registry", folder / "cdi")
     async with asyncio.TaskGroup() as group:
         follow = group.create_task(caches.run())
         task = group.create_task(serve(node_driver, publisher, place, stop))
@@ -66,11 +66,11 @@ class Kubelet:
 
     def __init__(self, folder: Path) -> None:
         self.changed = asyncio.Event()
-        self.registry = Registry(folder / "registry", Clock(50.0), on_change=lambda driver, plugin: self.changed.set())
+        self.registry = PluginRegistry(folder / "registry", Clock(50.0), on_change=lambda driver, plugin: self.changed.set())
 
-    async def plugin(self) -> Plugin:
+    async def plugin(self) -> KubeletPlugin:
         """The driver, as soon as it is connected."""
-        while self.registry.usable(DRIVER) is None:
+        while self.registry.connected(DRIVER) is None:
             self.changed.clear()
             await asyncio.wait_for(self.changed.wait(), 40)
         found = self.registry.find(DRIVER)
@@ -111,7 +111,7 @@ def test_a_kubelet_finds_the_driver_and_its_devices_and_calls_it(folder: Path) -
             assert stream is not None
             assert {each.health for each in await anext(stream)} == {"Healthy"}
             taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
-            driver.news.put_nowait(Condition("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+            driver.news.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
             told = {each.device: each.health for each in await anext(stream)}
             assert told["gpu-2"] == "Unhealthy"
             while not any(d.taints for one in cluster.slices() for d in one.spec.devices or ()):
@@ -136,7 +136,7 @@ def test_in_a_rolling_update_the_new_process_takes_over_what_the_old_one_prepare
                 before = cluster.generations()
                 async with program(folder, driver, cluster, claims, "0b"):
                     old = node.registry.find(DRIVER)
-                    while node.registry.find(DRIVER) is old or node.registry.usable(DRIVER) is None:
+                    while node.registry.find(DRIVER) is old or node.registry.connected(DRIVER) is None:
                         await asyncio.sleep(0.01)
                     new = await node.plugin()
                     assert await new.prepare([one]) == first

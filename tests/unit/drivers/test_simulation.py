@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.driver import Claim, Granted, Prepared, Simulating
-from allotment.drivers.simulation import VARIABLE, Pretending, state_folder
-from allotment.drivers.vendors import pretended
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, PreparedClaim, SimulatedDriver
+from allotment.drivers.simulation import VARIABLE, SimulatedHardwareDriver, state_folder
+from allotment.drivers.vendors import host_simulation
 from allotment.fleet import parse_fleet
 from allotment.model.quantity import Quantity
 from tests.unit.cluster import idle
@@ -20,16 +20,16 @@ NODE = "n1"
 VARIABLES_ONLY = {"env"}
 
 
-def driver(form: str, state: Path) -> Pretending:
+def driver(form: str, state: Path) -> SimulatedHardwareDriver:
     """The driver of a node of that hardware, which knows its devices."""
-    found = pretended(parse_fleet([f"{NODE}={form}"])[0], state)
+    found = host_simulation(parse_fleet([f"{NODE}={form}"])[0], state)
     idle.run(found.discover())
-    assert isinstance(found, Pretending)
+    assert isinstance(found, SimulatedHardwareDriver)
     return found
 
 
-def prepared(of: Pretending, *granted: Granted, uid: str = "c1") -> tuple[dict[str, object], Prepared]:
-    claim = Claim(uid, "default", uid, granted)
+def prepared(of: SimulatedHardwareDriver, *granted: AllocatedDevice, uid: str = "c1") -> tuple[dict[str, object], PreparedClaim]:
+    claim = AllocatedClaim(uid, "default", uid, granted)
     plan = of.plan(claim)
     return plan, idle.run(of.prepare(claim, plan))
 
@@ -41,23 +41,23 @@ def changed(edits: ContainerEdits) -> set[str]:
 @pytest.mark.parametrize(
     ("form", "granted"),
     [
-        ("8xa100-40gb", Granted("gpu", NODE, "gpu-0")),
-        ("8xa100-40gb/dynamic-mig", Granted("gpu", NODE, "gpu-0-mig-1g5gb-19-0")),
-        ("8xa100-40gb/vfio", Granted("gpu", NODE, "gpu-vfio-0")),
+        ("8xa100-40gb", AllocatedDevice("gpu", NODE, "gpu-0")),
+        ("8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")),
+        ("8xa100-40gb/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")),
         (
             "8xa100-40gb/shared",
-            Granted("gpu", NODE, "gpu-0", share_id="s", consumed={"memory": Quantity.parse("10Gi")}),
+            AllocatedDevice("gpu", NODE, "gpu-0", share_id="s", consumed_capacity={"memory": Quantity.parse("10Gi")}),
         ),
         (
             "8xa100-40gb",
-            Granted("gpu", NODE, "gpu-1", config("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": {}})),
+            AllocatedDevice("gpu", NODE, "gpu-1", config("GpuConfig", sharing={"strategy": "MPS", "mpsConfig": {}})),
         ),
-        ("mi300x-8x-oam", Granted("gpu", NODE, "gpu-1-128")),
-        ("mi300x-8x-oam/vfio", Granted("gpu", NODE, "gpu-vfio-0")),
+        ("mi300x-8x-oam", AllocatedDevice("gpu", NODE, "gpu-1-128")),
+        ("mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")),
     ],
 )
 def test_containers_get_variables_and_nothing_that_a_host_would_have_to_have(
-    form: str, granted: Granted, tmp_path: Path
+    form: str, granted: AllocatedDevice, tmp_path: Path
 ) -> None:
     _, found = prepared(driver(form, tmp_path), granted)
     (ready,) = found.devices.values()
@@ -69,30 +69,30 @@ def test_containers_get_variables_and_nothing_that_a_host_would_have_to_have(
 
 def test_two_devices_of_one_container_are_told_apart(tmp_path: Path) -> None:
     of = driver("8xa100-40gb", tmp_path)
-    _, found = prepared(of, Granted("gpu", NODE, "gpu-0"), Granted("gpu", NODE, "gpu-1"))
+    _, found = prepared(of, AllocatedDevice("gpu", NODE, "gpu-0"), AllocatedDevice("gpu", NODE, "gpu-1"))
     names = [variable.partition("=")[0] for ready in found.devices.values() for variable in ready.edits.env]
     assert len(set(names)) == len(names) == 2
 
 
 def test_it_says_what_it_simulates(tmp_path: Path) -> None:
     of = driver("8xa100-40gb/dynamic-mig", tmp_path)
-    assert isinstance(of, Simulating)
-    assert (of.name, of.simulates) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
+    assert isinstance(of, SimulatedDriver)
+    assert (of.name, of.hardware) == ("gpu.nvidia.com", "8xa100-40gb/dynamic-mig")
 
 
 def test_a_mig_device_outlives_the_driver_that_made_it(tmp_path: Path) -> None:
-    form, granted = "8xa100-40gb/dynamic-mig", Granted("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
+    form, granted = "8xa100-40gb/dynamic-mig", AllocatedDevice("gpu", NODE, "gpu-0-mig-1g5gb-19-0")
     plan, found = prepared(driver(form, tmp_path), granted)
     (before,) = found.devices.values()
     after = driver(form, tmp_path)
-    idle.run(after.revive(plan))  # it is still there
-    claim = Claim("c1", "default", "c1", (granted,))
+    idle.run(after.ensure_running(plan))  # it is still there
+    claim = AllocatedClaim("c1", "default", "c1", (granted,))
     (again,) = idle.run(after.prepare(claim, plan)).devices.values()
-    assert before.data is not None
-    assert before.data["uuid"]
-    assert again.data == before.data
+    assert before.status_data is not None
+    assert before.status_data["uuid"]
+    assert again.status_data == before.status_data
     idle.run(after.unprepare(plan))
-    _, other = prepared(after, Granted("gpu", NODE, "gpu-0-mig-7g40gb-0-0"))
+    _, other = prepared(after, AllocatedDevice("gpu", NODE, "gpu-0-mig-7g40gb-0-0"))
     assert other.devices
 
 
@@ -100,11 +100,11 @@ def test_a_partitioned_gpu_outlives_the_driver_that_divided_it(tmp_path: Path) -
     form = "mi300x-8x-oam/auto"
     offered = idle.run(driver(form, tmp_path).discover())
     name = next(one.name for group in offered[0].groups for one in group if "cpx" in one.name)
-    granted = Granted("gpu", NODE, name, share_id="s", consumed={"partitions": Quantity.parse("1")})
+    granted = AllocatedDevice("gpu", NODE, name, share_id="s", consumed_capacity={"partitions": Quantity.parse("1")})
     plan, found = prepared(driver(form, tmp_path), granted)
     after = driver(form, tmp_path)
-    after.recovered([plan])
-    claim = Claim("c1", "default", "c1", (granted,))
+    after.restore([plan])
+    claim = AllocatedClaim("c1", "default", "c1", (granted,))
     assert idle.run(after.prepare(claim, plan)).devices.keys() == found.devices.keys()
     kept = (tmp_path / "hardware.json").read_text()
     assert '"cpx"' in kept
@@ -113,10 +113,10 @@ def test_a_partitioned_gpu_outlives_the_driver_that_divided_it(tmp_path: Path) -
 
 
 def test_a_gpu_of_a_virtual_machine_stays_bound(tmp_path: Path) -> None:
-    form, granted = "mi300x-8x-oam/vfio", Granted("gpu", NODE, "gpu-vfio-0")
+    form, granted = "mi300x-8x-oam/vfio", AllocatedDevice("gpu", NODE, "gpu-vfio-0")
     plan, _ = prepared(driver(form, tmp_path), granted)
     after = driver(form, tmp_path)
-    after.recovered([plan])
+    after.restore([plan])
     assert "vfio-pci" in (tmp_path / "hardware.json").read_text()
     idle.run(after.unprepare(plan))
     assert '"vfio-pci"' not in (tmp_path / "hardware.json").read_text().partition('"overrides"')[0]

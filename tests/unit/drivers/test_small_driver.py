@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.store import Memory
-from allotment.drivers.driver import Driver, Offer
+from allotment.cdi.store import MemoryStore
+from allotment.drivers.driver import Driver, DevicePool
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.publishing.slice_builder import slices
+from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.model.features import Features
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
@@ -62,10 +62,10 @@ def test_it_is_short() -> None:
 
 def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int]) -> None:
     async def main() -> None:
-        client, cdi = MemoryClient(), Memory()
+        client, cdi = MemoryClient(), MemoryStore()
         plugin = NodeDriver(driver_in(tmp_path), memory_host(cdi=cdi), client, IdleClock())
-        (offer,) = await plugin.offers()
-        assert len(slices(offer, NAME, NODE, Features("1.36")).specs) == 1
+        (offer,) = await plugin.discover_pools()
+        assert len(build_slices(offer, NAME, NODE, Features("1.36")).specs) == 1
         assert [device.name for group in offer.groups for device in group] == ["ttyusb0", "ttyusb1"]
         fast = opaque({"apiVersion": f"{NAME}/v1", "kind": "PortConfig", "speed": 115200}, driver=NAME)
         ref = put_claim(client, "modem", "ttyusb1", driver=NAME, config=[fast])
@@ -82,11 +82,11 @@ def test_it_publishes_prepares_and_undoes(tmp_path: Path, ports: dict[str, int])
 
 def test_a_node_without_ports_publishes_an_empty_slice(tmp_path: Path) -> None:
     (offer,) = idle.run(offers_of(driver_in(tmp_path)))
-    (spec,) = slices(offer, NAME, NODE, Features("1.36")).specs
+    (spec,) = build_slices(offer, NAME, NODE, Features("1.36")).specs
     assert not spec.devices
 
 
-async def offers_of(driver: Driver) -> Sequence[Offer]:
+async def offers_of(driver: Driver) -> Sequence[DevicePool]:
     return await driver.discover()
 
 

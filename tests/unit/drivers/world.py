@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.cdi.store import Folder, Memory
+from allotment.cdi.store import FolderStore, MemoryStore
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready, Refused
-from allotment.drivers.host import FileStorage, Host, MemoryStorage
+from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, ClaimError
+from allotment.drivers.host import FileStorage, DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device
@@ -45,38 +45,38 @@ class FakeDriver:
         self.calls: list[str] = []
         self.break_at: set[str] = set()
         self.gate: asyncio.Event | None = None
-        self.news: asyncio.Queue[News] = asyncio.Queue()
+        self.news: asyncio.Queue[DeviceEvent] = asyncio.Queue()
         self.devices = [f"gpu-{i}" for i in range(8)]
-        self.seen: list[Claim] = []
+        self.seen: list[AllocatedClaim] = []
 
-    async def discover(self) -> Sequence[Offer]:
-        return [Offer([[Device(name=name)] for name in self.devices])]
+    async def discover(self) -> Sequence[DevicePool]:
+        return [DevicePool([[Device(name=name)] for name in self.devices])]
 
     def suits(self, device: str, config: Any) -> bool:
         return not device.startswith("nic-")
 
     def validate(self, config: Any) -> None:
         if config.share_count < 1:
-            raise Refused(f"shareCount: wanted at least 1, found {config.share_count}")
+            raise ClaimError(f"shareCount: wanted at least 1, found {config.share_count}")
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         self.seen.append(claim)
-        return {"claim": claim.uid, "gpus": [each.device for each in claim.granted]}
+        return {"claim": claim.uid, "gpus": [each.device for each in claim.devices]}
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         self.calls.append(f"prepare {claim.uid}")
         if self.gate is not None:
             await self.gate.wait()
-        for each in claim.granted:
+        for each in claim.devices:
             self.on[each.device] = claim.uid
             if "prepare" in self.break_at:
-                raise Refused(f"{each.device}: does not start")
-        return Prepared(
+                raise ClaimError(f"{each.device}: does not start")
+        return PreparedClaim(
             {
-                (each.pool, each.device, each.share_id): Ready(
+                (each.pool, each.device, each.share_id): ReadyDevice(
                     ContainerEdits(env=(f"GPU_{each.device}=1",)), {"uuid": f"GPU-{each.device}"}
                 )
-                for each in claim.granted
+                for each in claim.devices
             },
             ContainerEdits(env=("ALL=1",)),
         )
@@ -89,7 +89,7 @@ class FakeDriver:
             if self.on.get(gpu) == plan["claim"]:
                 del self.on[gpu]
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         while True:
             yield await self.news.get()
 
@@ -125,13 +125,13 @@ def opaque(parameters: Tree, *requests: str, source: str = "FromClaim", driver: 
     return {"source": source, "requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}
 
 
-def memory_host(boot_id: str = "boot-1", storage: MemoryStorage | None = None, cdi: Memory | None = None) -> Host:
-    return Host(NODE, boot_id, storage or MemoryStorage(), cdi or Memory())
+def memory_host(boot_id: str = "boot-1", storage: MemoryStorage | None = None, cdi: MemoryStore | None = None) -> DriverHost:
+    return DriverHost(NODE, boot_id, storage or MemoryStorage(), cdi or MemoryStore())
 
 
-def disk_host(folder: Path, boot_id: str = "boot-1") -> Host:
-    return Host(NODE, boot_id, FileStorage(folder / "plugin" / "checkpoint.json"), Folder(folder / "cdi"))
+def disk_host(folder: Path, boot_id: str = "boot-1") -> DriverHost:
+    return DriverHost(NODE, boot_id, FileStorage(folder / "plugin" / "checkpoint.json"), FolderStore(folder / "cdi"))
 
 
-def node_driver(driver: FakeDriver, host: Host, client: MemoryClient, **more: Any) -> NodeDriver:
+def node_driver(driver: FakeDriver, host: DriverHost, client: MemoryClient, **more: Any) -> NodeDriver:
     return NodeDriver(driver, host, client, Clock(), random=Random(1), **more)

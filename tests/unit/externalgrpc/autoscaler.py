@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.model.trees import Tree
 
-_STATES: Final = {number: name for name, number in encoding.STATES.items()}
+_STATES: Final = {number: name for name, number in encoding.INSTANCE_STATES.items()}
 
 
-def group_of(message: cloud_wire.NodeGroup) -> Group | None:
+def group_of(message: cloud_wire.NodeGroup) -> CloudNodeGroup | None:
     """A group; None for the message without an id."""
-    return Group(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
+    return CloudNodeGroup(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
 
 
 def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
@@ -27,16 +27,16 @@ def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
     )
 
 
-def instance_of(message: cloud_wire.Instance) -> Instance:
+def instance_of(message: cloud_wire.Instance) -> CloudInstance:
     """A machine of a group."""
     info = message.status.errorInfo
     error = None
     if info.errorCode:
         error = InstanceError(info.errorCode, info.errorMessage, info.instanceErrorClass == encoding.OUT_OF_RESOURCES)
-    return Instance(message.id, _STATES[message.status.instanceState], error)
+    return CloudInstance(message.id, _STATES[message.status.instanceState], error)
 
 
-def best_options_request(options: Iterable[Option], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
+def best_options_request(options: Iterable[ExpansionOption], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
     """The question."""
     return expander_wire.BestOptionsRequest(
         options=[

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from allotment import grpc_codec
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
-from allotment.externalgrpc.objects import Kind, Unreadable
+from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.objects import ObjectKind, InvalidObject
 from allotment.externalgrpc.wire import cloud_provider_pb2, expander_pb2
 from tests.unit.externalgrpc import autoscaler
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ObjectKind] = {
     "v1.Pod": objects.POD,
     "v1.Node": objects.NODE,
     "resource.k8s.io/v1.ResourceSlice": objects.SLICE,
@@ -74,11 +74,11 @@ def test_every_message_of_both_contracts_was_recorded() -> None:
 
 @pytest.mark.parametrize("line", OBJECTS, ids=name)
 def test_an_object_is_written_and_read_as_go_does(line: dict[str, Any]) -> None:
-    kind: Kind = KINDS[line["message"]]
+    kind: ObjectKind = KINDS[line["message"]]
     data = objects.to_bytes(kind, line["values"])
     assert data.hex() == line["hex"]
     tree = objects.from_bytes(kind, data)
-    assert Kind(tree["apiVersion"], tree["kind"]) == kind
+    assert ObjectKind(tree["apiVersion"], tree["kind"]) == kind
     assert objects.to_bytes(kind, tree) == data
 
 
@@ -91,7 +91,7 @@ def test_neither_magic_nor_envelope() -> None:
 
 
 def test_what_is_no_object_is_told() -> None:
-    with pytest.raises(Unreadable, match="no Pod"):
+    with pytest.raises(InvalidObject, match="no Pod"):
         objects.from_bytes(objects.POD, b"\xff\xff\xff")
 
 
@@ -102,29 +102,29 @@ def recorded(message: str, what: str) -> bytes:
     return next(bytes.fromhex(x["hex"]) for x in MESSAGES if x["message"].endswith(f".{message}") and x["what"] == what)
 
 
-GROUP = Group("aws/g5.xlarge/eu-central-1a/on-demand", 1, 300, "0.526 USD/h")
+GROUP = CloudNodeGroup("aws/g5.xlarge/eu-central-1a/on-demand", 1, 300, "0.526 USD/h")
 INSTANCES = (
-    Instance("a", "running"),
-    Instance("b", "creating"),
-    Instance("c", "deleting"),
-    Instance("d"),
-    Instance("e", "creating", InstanceError("OUT", "none left", out_of_resources=True)),
-    Instance("f", "creating", InstanceError("ODD", "who knows")),
+    CloudInstance("a", "running"),
+    CloudInstance("b", "creating"),
+    CloudInstance("c", "deleting"),
+    CloudInstance("d"),
+    CloudInstance("e", "creating", InstanceError("OUT", "none left", out_of_resources=True)),
+    CloudInstance("f", "creating", InstanceError("ODD", "who knows")),
 )
-OPTIONS = Options(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -1_500_000_000)
+OPTIONS = NodeGroupOptions(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -1_500_000_000)
 
 
 def test_groups() -> None:
     data = recorded("NodeGroup", "all of it")
-    assert grpc_codec.encode(encoding.group_message(GROUP)) == data
+    assert grpc_codec.encode(encoding.encode_node_group(GROUP)) == data
     assert autoscaler.group_of(grpc_codec.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
-    assert grpc_codec.encode(encoding.group_message(None)) == b""
+    assert grpc_codec.encode(encoding.encode_node_group(None)) == b""
     assert autoscaler.group_of(cloud_provider_pb2.NodeGroup()) is None
 
 
 def test_nodes() -> None:
     data = recorded("ExternalGrpcNode", "all of it")
-    node = encoding.node_of(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data))
+    node = encoding.decode_node(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data))
     assert node.provider_id == "aws:///eu-central-1a/i-0a1b"
     assert node.labels["b/c"] == "ü"
     assert grpc_codec.encode(autoscaler.node_message(node)) == data
@@ -132,7 +132,7 @@ def test_nodes() -> None:
 
 def test_instances_in_all_states() -> None:
     data = recorded("NodeGroupNodesResponse", "in all states")
-    response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.instance_message, INSTANCES))
+    response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.encode_instance, INSTANCES))
     assert grpc_codec.encode(response) == data
     read = grpc_codec.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
     assert tuple(map(autoscaler.instance_of, read.instances)) == INSTANCES
@@ -140,25 +140,25 @@ def test_instances_in_all_states() -> None:
 
 def test_options() -> None:
     data = recorded("NodeGroupAutoscalingOptions", "all of them")
-    assert encoding.options_of(grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, data)) == OPTIONS
-    message = encoding.options_message(OPTIONS)
+    assert encoding.decode_options(grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, data)) == OPTIONS
+    message = encoding.encode_options(OPTIONS)
     assert message is not None
     assert grpc_codec.encode(message) == data
-    zero = encoding.options_message(Options(unneeded=0))
+    zero = encoding.encode_options(NodeGroupOptions(unneeded=0))
     assert zero is not None
     assert grpc_codec.encode(zero) == recorded("NodeGroupAutoscalingOptions", "times of zero")
-    assert encoding.options_message(None) is None
+    assert encoding.encode_options(None) is None
 
 
 def test_an_hour_and_a_half_is_one_and_a_half() -> None:
     request = grpc_codec.decode(
         cloud_provider_pb2.PricingNodePriceRequest, recorded("PricingNodePriceRequest", "an hour and a half")
     )
-    assert encoding.hours(request.startTimestamp, request.endTimestamp) == 1.5
+    assert encoding.hours_between(request.startTimestamp, request.endTimestamp) == 1.5
 
 
 def test_gpu_types() -> None:
-    response = encoding.gpu_types_response(("H100", "T4", "A10G"))
+    response = encoding.encode_gpu_types(("H100", "T4", "A10G"))
     assert grpc_codec.encode(response) == recorded("GetAvailableGPUTypesResponse", "types")
 
 
@@ -169,13 +169,13 @@ SLICE = next(line["values"] for line in OBJECTS if line["message"].endswith("Res
 
 def test_a_template_is_the_bare_node() -> None:
     template = TemplateNode(NODE, (SLICE,))
-    assert encoding.template_response(template) == recorded("NodeGroupTemplateNodeInfoResponse", "a node")
+    assert encoding.encode_template(template) == recorded("NodeGroupTemplateNodeInfoResponse", "a node")
 
 
 @pytest.mark.parametrize("number", [1, 3, 16, 4000])
 def test_slices_go_where_the_setting_says(number: int) -> None:
     template = TemplateNode(NODE, (SLICE, SLICE))
-    data = encoding.template_response(template, number)
+    data = encoding.encode_template(template, number)
     message = grpc_codec.decode(cloud_provider_pb2.NodeGroupTemplateNodeInfoResponse, data)
     # An autoscaler without the field finds the node all the same.
     assert message.nodeBytes == objects.to_bytes(objects.NODE, NODE)
@@ -185,19 +185,19 @@ def test_slices_go_where_the_setting_says(number: int) -> None:
 @pytest.mark.parametrize("number", [-1, 2, 19_000, 19_999, 2**29])
 def test_a_number_that_no_field_can_have_is_refused(number: int) -> None:
     with pytest.raises(ValueError, match="cannot be the number"):
-        encoding.checked_slices_field(number)
+        encoding.validate_slices_field(number)
 
 
 def test_the_question_of_an_expander() -> None:
     data = recorded("BestOptionsRequest", "two options")
-    options, nodes = encoding.asked(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
+    options, nodes = encoding.decode_expander_request(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     assert [(option.group, option.nodes, len(option.pods)) for option in options] == [(GROUP.id, 2, 2), ("b", 1, 0)]
     assert options[0].pods[0]["status"]["resourceClaimStatuses"] == [
         {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
     ]
     assert set(nodes) == {GROUP.id, "b"}
     assert grpc_codec.encode(autoscaler.best_options_request(options, nodes)) == data
-    answer = encoding.best_options_response(options, ["b"])
+    answer = encoding.encode_best_options(options, ["b"])
     assert grpc_codec.encode(answer) == recorded("BestOptionsResponse", "one of them")
 
 
@@ -207,12 +207,12 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 @given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
 def test_any_node_comes_back(node: NodeRef) -> None:
     data = grpc_codec.encode(autoscaler.node_message(node))
-    assert encoding.node_of(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
+    assert encoding.decode_node(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
 
 
 @given(
     st.builds(
-        Options,
+        NodeGroupOptions,
         st.floats(0, 1),
         st.floats(0, 1),
         st.booleans(),
@@ -220,17 +220,17 @@ def test_any_node_comes_back(node: NodeRef) -> None:
         *[st.none() | st.integers(-(10**18), 10**18)] * 3,
     )
 )
-def test_any_options_come_back(options: Options) -> None:
-    message = encoding.options_message(options)
+def test_any_options_come_back(options: NodeGroupOptions) -> None:
+    message = encoding.encode_options(options)
     assert message is not None
     read = grpc_codec.decode(cloud_provider_pb2.NodeGroupAutoscalingOptions, grpc_codec.encode(message))
-    assert encoding.options_of(read) == options
+    assert encoding.decode_options(read) == options
 
 
 @given(st.binary(max_size=60))
 def test_garbage_never_crashes(data: bytes) -> None:
-    with suppress(grpc_codec.Garbled, Unreadable):
-        encoding.asked(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
-    with suppress(Unreadable):
-        (option,), _ = encoding.asked(expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])]))
+    with suppress(grpc_codec.InvalidMessage, InvalidObject):
+        encoding.decode_expander_request(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
+    with suppress(InvalidObject):
+        (option,), _ = encoding.decode_expander_request(expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])]))
         assert [pod["kind"] for pod in option.pods] == ["Pod"]

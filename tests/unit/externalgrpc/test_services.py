@@ -17,10 +17,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment.externalgrpc import errors, objects
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
-from allotment.externalgrpc.expander import Option
-from allotment.externalgrpc.server import CannotListen, Tls, UnusableCertificate, check, served
-from allotment.externalgrpc.services import CODES, cloud_provider_service, expander_service
+from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.expander import ExpansionOption
+from allotment.externalgrpc.server import ListenError, TlsFiles, TlsFileError, check_tls_files, serve
+from allotment.externalgrpc.services import STATUS_CODES, cloud_provider_service, expander_service
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.lab.certificates import Identity, ensure, issue
@@ -64,13 +64,13 @@ class Cloud:
         if self.fails is not None:
             raise self.fails
 
-    async def groups(self) -> Sequence[Group]:
+    async def groups(self) -> Sequence[CloudNodeGroup]:
         self.note("groups")
-        return (Group("a", 0, 5, "cheap"), Group("b", 1, 2))
+        return (CloudNodeGroup("a", 0, 5, "cheap"), CloudNodeGroup("b", 1, 2))
 
-    async def group_of(self, node: NodeRef) -> Group | None:
+    async def group_of(self, node: NodeRef) -> CloudNodeGroup | None:
         self.note("group_of", node)
-        return Group("a", 0, 5) if node.labels.get("ours") else None
+        return CloudNodeGroup("a", 0, 5) if node.labels.get("ours") else None
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
         self.note("node_price", node.name, hours)
@@ -78,7 +78,7 @@ class Cloud:
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         self.note("pod_price", pod["metadata"]["name"], hours)
-        raise errors.NotServed("pods have no price of their own")
+        raise errors.UnimplementedError("pods have no price of their own")
 
     async def gpu_label(self) -> str:
         self.note("gpu_label")
@@ -107,15 +107,15 @@ class Cloud:
     async def take_back(self, group: str, orders: int) -> None:
         self.note("take_back", group, orders)
 
-    async def instances(self, group: str) -> Sequence[Instance]:
+    async def instances(self, group: str) -> Sequence[CloudInstance]:
         self.note("instances", group)
-        return (Instance("x://1", "running"), Instance("x://2", "creating", InstanceError("OUT", "none", True)))
+        return (CloudInstance("x://1", "running"), CloudInstance("x://2", "creating", InstanceError("OUT", "none", True)))
 
     async def template(self, group: str) -> TemplateNode:
         self.note("template", group)
         return TemplateNode(NODE)
 
-    async def options(self, group: str, defaults: Options) -> Options | None:
+    async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
         self.note("options", group, defaults)
         return defaults._replace(unneeded=7)
 
@@ -124,9 +124,9 @@ class Chooser:
     """Takes the last option."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Sequence[Option], Mapping[str, Tree]]] = []
+        self.asked: list[tuple[Sequence[ExpansionOption], Mapping[str, Tree]]] = []
 
-    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+    async def best(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
         self.asked.append((options, nodes))
         return [options[-1].group]
 
@@ -143,8 +143,8 @@ class Keys(NamedTuple):
     client: Identity
 
     @property
-    def tls(self) -> Tls:
-        return Tls(self.server.certificate, self.server.key)
+    def tls(self) -> TlsFiles:
+        return TlsFiles(self.server.certificate, self.server.key)
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ async def every_call(stub: Any, cloud: Cloud) -> None:
 def test_every_call_in_plain_text(stubs: Mapping[str, Any]) -> None:
     async def test() -> None:
         cloud = Cloud()
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
             await every_call(stubs["cloud"](opened), cloud)
 
     run(test)
@@ -223,7 +223,7 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
     async def test() -> None:
         cloud = Cloud()
         both = keys.tls._replace(client_authority=keys.authority)
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)], both) as port:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)], both) as port:
             async with channel(port, keys, as_client=True) as opened:
                 await every_call(stubs["cloud"](opened), cloud)
             for anonymous in (keys, None):
@@ -238,7 +238,7 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
 def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> None:
     async def test() -> None:
         chooser = Chooser()
-        async with served("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port, channel(port, keys) as opened:
+        async with serve("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port, channel(port, keys) as opened:
             # As much as thousands of pods: gRPC's own limit is 4 MiB.
             heavy = {**POD, "metadata": {"name": "p", "annotations": {"a": "x" * 200_000}}}
             pods = [objects.to_bytes(objects.POD, {**heavy, "spec": {"nodeName": str(n)}}) for n in range(40)]
@@ -258,15 +258,15 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
     run(test)
 
 
-@pytest.mark.parametrize("failure", CODES, ids=lambda kind: kind.__name__)
-def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[errors.CallFailed]) -> None:
+@pytest.mark.parametrize("failure", STATUS_CODES, ids=lambda kind: kind.__name__)
+def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[errors.CallError]) -> None:
     async def test() -> None:
         cloud = Cloud()
         cloud.fails = failure("no group of that name: x")
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await stubs["cloud"](opened).NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="x"))
-            assert (told.value.code(), told.value.details()) == (CODES[failure], "no group of that name: x")
+            assert (told.value.code(), told.value.details()) == (STATUS_CODES[failure], "no group of that name: x")
 
     run(test)
 
@@ -275,7 +275,7 @@ def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytes
     async def test() -> None:
         cloud = Cloud()
         cloud.fails = KeyError("x" * 20_000)
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await stubs["cloud"](opened).Refresh(wire.RefreshRequest())
             assert told.value.code() is grpc.StatusCode.INTERNAL
@@ -294,7 +294,7 @@ def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytes
 def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, delta: int) -> None:
     async def test() -> None:
         cloud = Cloud()
-        async with served("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
             request = getattr(wire, f"NodeGroup{call}SizeRequest")(id="a", delta=delta)
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await getattr(stubs["cloud"](opened), f"NodeGroup{call}Size")(request)
@@ -306,7 +306,7 @@ def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, de
 
 def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
     async def test() -> None:
-        async with served("127.0.0.1:0", [expander_service(Chooser())]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [expander_service(Chooser())]) as port, channel(port) as opened:
             garbled = opened.unary_unary(
                 "/grpcplugin.Expander/BestOptions", request_serializer=None, response_deserializer=None
             )
@@ -326,9 +326,9 @@ def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
 
 def test_an_address_that_is_taken_is_told() -> None:
     async def test() -> None:
-        async with served("127.0.0.1:0", [expander_service(Chooser())]) as port:
-            with pytest.raises(CannotListen, match=str(port)):
-                async with served(f"127.0.0.1:{port}", [expander_service(Chooser())]):
+        async with serve("127.0.0.1:0", [expander_service(Chooser())]) as port:
+            with pytest.raises(ListenError, match=str(port)):
+                async with serve(f"127.0.0.1:{port}", [expander_service(Chooser())]):
                     raise AssertionError("it listened twice")
 
     run(test)
@@ -336,7 +336,7 @@ def test_an_address_that_is_taken_is_told() -> None:
 
 def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, Any], tmp_path: Path) -> None:
     first, second = made(tmp_path / "first"), made(tmp_path / "second")
-    used = Tls(tmp_path / "tls.crt", tmp_path / "tls.key")
+    used = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
 
     def put(keys: Keys) -> None:
         for path, new in ((used.certificate, keys.server.certificate), (used.key, keys.server.key)):
@@ -354,7 +354,7 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
 
     async def test() -> None:
         put(first)
-        async with served("127.0.0.1:0", [expander_service(Chooser())], used) as port:
+        async with serve("127.0.0.1:0", [expander_service(Chooser())], used) as port:
             assert (await asked_by(port, first), await asked_by(port, second)) == (True, False)
             # In between the two files are of two pairs.
             used.key.write_bytes(second.server.key.read_bytes())
@@ -366,14 +366,14 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
 
 
 def test_files_that_are_no_certificates_are_named(keys: Keys, tmp_path: Path) -> None:
-    check(keys.tls._replace(client_authority=keys.authority))
+    check_tls_files(keys.tls._replace(client_authority=keys.authority))
     nothing = tmp_path / "nothing.pem"
-    with pytest.raises(UnusableCertificate, match=r"nothing\.pem: no such file"):
-        check(keys.tls._replace(key=nothing))
+    with pytest.raises(TlsFileError, match=r"nothing\.pem: no such file"):
+        check_tls_files(keys.tls._replace(key=nothing))
     nothing.write_text("nothing")
-    with pytest.raises(UnusableCertificate, match="wanted both as PEM"):
-        check(keys.tls._replace(certificate=nothing))
-    with pytest.raises(UnusableCertificate, match="the key is another certificate's"):
-        check(keys.tls._replace(key=keys.client.key))
-    with pytest.raises(UnusableCertificate, match=r"nothing\.pem: wanted certificates as PEM"):
-        check(keys.tls._replace(client_authority=nothing))
+    with pytest.raises(TlsFileError, match="wanted both as PEM"):
+        check_tls_files(keys.tls._replace(certificate=nothing))
+    with pytest.raises(TlsFileError, match="the key is another certificate's"):
+        check_tls_files(keys.tls._replace(key=keys.client.key))
+    with pytest.raises(TlsFileError, match=r"nothing\.pem: wanted certificates as PEM"):
+        check_tls_files(keys.tls._replace(client_authority=nothing))

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.nvml.facts import KINDS, profile_name
+from allotment.drivers.nvidia.nvml.facts import INSTANCE_PROFILES, profile_name
 from allotment.fleet.hardware import hardware
 from allotment.fleet.identity import name_uuid
 from allotment.fleet.modes import ConsumableShares, DynamicMig, Full, NvidiaMode, Shared, StaticMig, Vfio, parse_mode
@@ -251,11 +251,11 @@ def test_computed_profile_names_are_those_of_the_tables(name: str) -> None:
     assert accelerator.mig is not None
     for profile in accelerator.mig.profiles:
         slices, suffix = int(profile.name[0]), profile.name.partition("gb")[2]
-        numbers = [n for n, kind in enumerate(KINDS) if (kind.slices, kind.suffix) == (slices, suffix)]
+        numbers = [n for n, kind in enumerate(INSTANCE_PROFILES) if (kind.slices, kind.suffix) == (slices, suffix)]
         assert numbers
         for number in numbers:
             assert profile_name(number, slices, profile.memory_mib, accelerator.memory_mib * MIB) == profile.name
 
 
 def test_a_profile_number_of_the_future_has_a_plain_name() -> None:
-    assert profile_name(len(KINDS), 2, 9856, 40960 * MIB) == "2g.10gb"
+    assert profile_name(len(INSTANCE_PROFILES), 2, 9856, 40960 * MIB) == "2g.10gb"

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.server import serve_plugin
 from tests.unit.kubelet_plugin.drivers import Driver, paths
 
 
@@ -28,7 +28,7 @@ async def main(folder: Path, says: str, pod_uid: str = "") -> None:
 
     if says == "never answers":
         driver.before = for_ever
-    async with served(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: tell("registered")):
+    async with serve_plugin(driver, *paths(folder, pod_uid=pod_uid), on_registered=lambda *_: tell("registered")):
         tell("ready")
         await asyncio.Event().wait()
 

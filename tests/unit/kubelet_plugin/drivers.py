@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from pathlib import Path
 
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
-from allotment.kubelet_plugin.sockets import Sockets, socket_paths
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.sockets import SocketPaths, socket_paths
 
 DRIVER = "gpu.example.com"
 CLAIM = ClaimRef("ml", "4f1c-uid", "train")
@@ -32,11 +32,11 @@ class Driver:
         self.news: asyncio.Queue[Sequence[DeviceHealth]] | None = None
         self.watchers = 0
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         self.asked.append(tuple(claims))
         if self.before:
             await self.before()
-        return {claim.uid: Prepared((device(self.says),)) for claim in claims}
+        return {claim.uid: PrepareResult((device(self.says),)) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         self.asked.append(tuple(claims))
@@ -66,7 +66,7 @@ def kubelet_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def paths(folder: Path, driver: str = DRIVER, pod_uid: str = "") -> Sockets:
+def paths(folder: Path, driver: str = DRIVER, pod_uid: str = "") -> SocketPaths:
     registry = folder / "plugins_registry"
     registry.mkdir(exist_ok=True)
     return socket_paths(driver, plugins_dir=folder / "plugins", registry_dir=registry, pod_uid=pod_uid)

@@ -14,9 +14,9 @@ import grpc
 import pytest
 
 from allotment.kubelet_plugin import encoding
-from allotment.kubelet_plugin.client import Connected, PluginInfo, VersionsUnknown, chosen
-from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
+from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult
+from allotment.kubelet_plugin.server import serve_plugin
 from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
 from tests.waiting import until
 
@@ -31,10 +31,10 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def driver_at(folder: Path, driver: Driver) -> AsyncIterator[Connected]:
+async def driver_at(folder: Path, driver: Driver) -> AsyncIterator[PluginClient]:
     endpoint, registration = paths(folder)
     info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-    async with served(driver, endpoint, registration, on_registered=ignore), Connected(info) as kubelet:
+    async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(info) as kubelet:
         yield kubelet
 
 
@@ -62,17 +62,17 @@ async def process(
         await kill()
 
 
-async def why(kubelet: Connected) -> str:
+async def why(kubelet: PluginClient) -> str:
     """What a call fails for."""
-    with pytest.raises(CallFailed) as failed:
+    with pytest.raises(PluginCallError) as failed:
         await kubelet.prepare([CLAIM])
     return str(failed.value)
 
 
 def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
-    assert chosen(BOTH) is encoding.V1
-    assert chosen(BOTH[::-1]) is encoding.V1BETA1
-    assert chosen(("v2.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin")) is encoding.V1BETA1
+    assert choose_version(BOTH) is encoding.V1
+    assert choose_version(BOTH[::-1]) is encoding.V1BETA1
+    assert choose_version(("v2.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin")) is encoding.V1BETA1
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_the_first_service_of_the_plugin_s_list_that_is_known_is_used() -> None:
     ],
 )
 def test_lists_without_a_known_service_are_refused(versions: tuple[str, ...], text: str) -> None:
-    with pytest.raises(VersionsUnknown) as refused:
-        chosen(versions)
+    with pytest.raises(UnsupportedVersions) as refused:
+        choose_version(versions)
     assert str(refused.value) == text
 
 
@@ -101,8 +101,8 @@ class Confused(Driver):
         super().__init__()
         self.uids = uids
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
-        return {uid: Prepared() for uid in self.uids}
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
+        return {uid: PrepareResult() for uid in self.uids}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         return dict.fromkeys(self.uids, "")
@@ -120,9 +120,9 @@ class Confused(Driver):
 def test_each_claim_is_answered_and_no_other(folder: Path, uids: tuple[str, ...], text: str) -> None:
     async def story() -> None:
         async with driver_at(folder, Confused(*uids)) as kubelet:
-            with pytest.raises(CallFailed, match=f"^NodePrepareResources {text}$"):
+            with pytest.raises(PluginCallError, match=f"^NodePrepareResources {text}$"):
                 await kubelet.prepare([CLAIM, OTHER])
-            with pytest.raises(CallFailed, match=f"^NodeUnprepareResources {text}$"):
+            with pytest.raises(PluginCallError, match=f"^NodeUnprepareResources {text}$"):
                 await kubelet.unprepare([CLAIM, OTHER])
 
     asyncio.run(story())
@@ -150,13 +150,13 @@ def test_a_driver_that_is_too_slow(folder: Path) -> None:
         driver.before = for_ever
         async with (
             driver_at(folder, driver) as patient,
-            Connected(PluginInfo(DRIVER, paths(folder)[0], BOTH), seconds=0.1) as kubelet,
+            PluginClient(PluginInfo(DRIVER, paths(folder)[0], BOTH), seconds=0.1) as kubelet,
         ):
             while not driver.asked:  # on a machine that has much to do a call ends before it has arrived
                 assert await why(kubelet) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
             await cancelled.wait()
             driver.before = None
-            assert await patient.prepare([CLAIM]) == {CLAIM.uid: Prepared((device(),))}
+            assert await patient.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device(),))}
 
     asyncio.run(story())
 
@@ -164,14 +164,14 @@ def test_a_driver_that_is_too_slow(folder: Path) -> None:
 def test_a_driver_that_is_not_there(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
-        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
-            with pytest.raises(CallFailed) as failed:
+        async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+            with pytest.raises(PluginCallError) as failed:
                 await kubelet.prepare([CLAIM])
             assert str(failed.value) == (
                 'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
                 f'dial unix {endpoint}: connect: no such file or directory"'
             )
-            assert not kubelet.connected
+            assert not kubelet.is_connected
 
     asyncio.run(story())
 
@@ -180,13 +180,13 @@ def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         changes: list[bool] = []
-        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
-            kubelet.on_connection = lambda: changes.append(kubelet.connected)
+        async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+            kubelet.on_connection = lambda: changes.append(kubelet.is_connected)
             async with process(folder, "before") as kill:
-                await until(lambda: kubelet.connected)
-                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("before"),))}
+                await until(lambda: kubelet.is_connected)
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("before"),))}
                 await kill()
-                await until(lambda: not kubelet.connected)
+                await until(lambda: not kubelet.is_connected)
             refused = 'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
             refused += f'dial unix {endpoint}: connect: connection refused"'
 
@@ -196,8 +196,8 @@ def test_a_driver_that_is_killed_and_comes_back(folder: Path) -> None:
             # Until it tried to connect again, the reason is how the last connection ended.
             await until(refuses)
             async with process(folder, "after"):
-                await until(lambda: kubelet.connected)
-                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("after"),))}
+                await until(lambda: kubelet.is_connected)
+                assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("after"),))}
         assert changes == [True, False, True, False]
 
     asyncio.run(story())
@@ -207,11 +207,11 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_call(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
         info = PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))
-        async with process(folder, "never answers") as kill, Connected(info) as kubelet:
+        async with process(folder, "never answers") as kill, PluginClient(info) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until((folder / "called").exists)
             await kill()
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(PluginCallError) as failed:
                 await call
             assert str(failed.value) == "rpc error: code = Unavailable desc = error reading from server: EOF"
 
@@ -240,7 +240,7 @@ def test_the_health_stream_tells_and_ends_with_the_driver(folder: Path) -> None:
 def test_a_driver_that_does_not_list_its_health_is_not_asked(folder: Path) -> None:
     async def story() -> None:
         endpoint, _ = paths(folder)
-        async with Connected(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
+        async with PluginClient(PluginInfo(DRIVER, endpoint, BOTH)) as kubelet:
             assert kubelet.health() is None
 
     asyncio.run(story())
@@ -268,11 +268,11 @@ def test_an_answer_that_is_no_message_is_the_call_s_failure(folder: Path) -> Non
         await server.start()
         text = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
         text += "proto: cannot parse invalid wire-format data"
-        async with Connected(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
+        async with PluginClient(PluginInfo(DRIVER, endpoint, (*BOTH, encoding.HEALTH))) as kubelet:
             assert await why(kubelet) == text
             stream = kubelet.health()
             assert stream is not None
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(PluginCallError) as failed:
                 await anext(stream)
             assert str(failed.value) == text
         await server.stop(None)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS, Version
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
@@ -28,9 +28,9 @@ def claims(values: Any) -> tuple[ClaimRef, ...]:
     return tuple(ClaimRef(*value) for value in values)
 
 
-def prepared(values: Any) -> dict[str, Prepared]:
+def prepared(values: Any) -> dict[str, PrepareResult]:
     return {
-        uid: Prepared(
+        uid: PrepareResult(
             tuple(
                 PreparedDevice(tuple(d["requests"]), d["pool"], d["device"], tuple(d["cdi_ids"]), d["share_id"])
                 for d in answer["devices"]
@@ -44,13 +44,13 @@ def prepared(values: Any) -> dict[str, Prepared]:
 def ours(package: str, name: str, values: Any) -> Message:
     """The message that we make of recorded values."""
     if name.endswith("Request"):
-        return encoding.claims_request(NAMED[package], name.removesuffix("Request"), claims(values))
+        return encoding.encode_claims(NAMED[package], name.removesuffix("Request"), claims(values))
     if name == "NodePrepareResourcesResponse":
-        return encoding.prepare_response(NAMED[package], prepared(values))
+        return encoding.encode_prepare_response(NAMED[package], prepared(values))
     if name == "NodeUnprepareResourcesResponse":
-        return encoding.unprepare_response(NAMED[package], values)
+        return encoding.encode_unprepare_response(NAMED[package], values)
     if name == "NodeWatchResourcesResponse":
-        return encoding.health_response([DeviceHealth(**value) for value in values])
+        return encoding.encode_health([DeviceHealth(**value) for value in values])
     message: Message = getattr(registration_pb2, name)(**values)
     return message
 
@@ -58,13 +58,13 @@ def ours(package: str, name: str, values: Any) -> Message:
 def read(package: str, name: str, data: bytes) -> Any:
     """The values that we read from recorded bytes."""
     if name == "NodeWatchResourcesResponse":
-        return encoding.health_of(health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(data))
+        return encoding.decode_health(health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(data))
     message = getattr(NAMED[package].wire, name).FromString(data)
     if name.endswith("Request"):
-        return encoding.claims_of(message)
+        return encoding.decode_claims(message)
     if name == "NodePrepareResourcesResponse":
-        return encoding.prepared_of(NAMED[package], message)
-    return encoding.unprepared_of(message)
+        return encoding.decode_prepare_response(NAMED[package], message)
+    return encoding.decode_unprepare_response(message)
 
 
 def wanted(name: str, values: Any) -> Any:
@@ -96,23 +96,23 @@ def test_every_message_of_the_contract_was_recorded() -> None:
 
 
 def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
-    answer = Prepared((PreparedDevice(("a",), "pool", "gpu-0", ("id",), "share"),))
-    message = grpc_codec.encode(encoding.prepare_response(V1BETA1, {"u": answer}))
-    plain = Prepared((answer.devices[0]._replace(share_id=""),))
-    assert message == grpc_codec.encode(encoding.prepare_response(V1, {"u": plain}))
-    assert encoding.prepared_of(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {"u": plain}
+    answer = PrepareResult((PreparedDevice(("a",), "pool", "gpu-0", ("id",), "share"),))
+    message = grpc_codec.encode(encoding.encode_prepare_response(V1BETA1, {"u": answer}))
+    plain = PrepareResult((answer.devices[0]._replace(share_id=""),))
+    assert message == grpc_codec.encode(encoding.encode_prepare_response(V1, {"u": plain}))
+    assert encoding.decode_prepare_response(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {"u": plain}
 
 
 def test_fields_and_states_that_are_newer_than_we_are_do_no_harm() -> None:
-    later = grpc_codec.encode(encoding.unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
-    assert encoding.unprepared_of(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
+    later = grpc_codec.encode(encoding.encode_unprepare_response(V1, {"u": ""})) + bytes.fromhex("7a03616263")
+    assert encoding.decode_unprepare_response(V1.wire.NodeUnprepareResourcesResponse.FromString(later)) == {"u": ""}
     state = health_v1alpha1_pb2.NodeWatchResourcesResponse.FromString(bytes.fromhex("0a021007"))
-    assert encoding.health_of(state) == (DeviceHealth("", "", "Unknown", 0),)
+    assert encoding.decode_health(state) == (DeviceHealth("", "", "Unknown", 0),)
 
 
 def test_a_driver_s_error_may_hold_a_file_name_that_is_not_utf_8() -> None:
-    message = encoding.prepare_response(V1, {"u": Prepared(error="no \udcff device")})
-    error = encoding.prepared_of(V1, message)["u"].error
+    message = encoding.encode_prepare_response(V1, {"u": PrepareResult(error="no \udcff device")})
+    error = encoding.decode_prepare_response(V1, message)["u"].error
     assert error.startswith("no ")
     assert error.endswith(" device")
 
@@ -120,16 +120,16 @@ def test_a_driver_s_error_may_hold_a_file_name_that_is_not_utf_8() -> None:
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 TEXTS = st.lists(TEXT, max_size=3).map(tuple)
 DEVICES = st.builds(PreparedDevice, TEXTS, TEXT, TEXT, TEXTS, TEXT)
-ANSWERS = st.dictionaries(TEXT, st.builds(Prepared, st.lists(DEVICES, max_size=3).map(tuple), TEXT), max_size=4)
+ANSWERS = st.dictionaries(TEXT, st.builds(PrepareResult, st.lists(DEVICES, max_size=3).map(tuple), TEXT), max_size=4)
 
 
 @given(ANSWERS, st.sampled_from(VERSIONS))
-def test_answers_arrive_as_they_were_sent(answers: dict[str, Prepared], version: Version) -> None:
-    data = grpc_codec.encode(encoding.prepare_response(version, answers))
-    read = encoding.prepared_of(version, version.wire.NodePrepareResourcesResponse.FromString(data))
-    if not version.shares:
+def test_answers_arrive_as_they_were_sent(answers: dict[str, PrepareResult], version: Version) -> None:
+    data = grpc_codec.encode(encoding.encode_prepare_response(version, answers))
+    read = encoding.decode_prepare_response(version, version.wire.NodePrepareResourcesResponse.FromString(data))
+    if not version.has_share_ids:
         answers = {
-            uid: Prepared(tuple(d._replace(share_id="") for d in answer.devices), answer.error)
+            uid: PrepareResult(tuple(d._replace(share_id="") for d in answer.devices), answer.error)
             for uid, answer in answers.items()
         }
     assert read == answers

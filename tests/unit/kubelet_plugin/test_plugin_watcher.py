@@ -14,9 +14,9 @@ import pytest
 
 from allotment import grpc_codec
 from allotment.cluster.clock import Clock
-from allotment.kubelet_plugin.messages import Plugin, Prepared
-from allotment.kubelet_plugin.plugin_watcher import Registry
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.messages import KubeletPlugin, PrepareResult
+from allotment.kubelet_plugin.plugin_watcher import PluginRegistry
+from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.wire import registration_pb2
 from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
 from tests.unit.kubelet_plugin.test_client import process
@@ -35,14 +35,14 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def kubelet(folder: Path, clock: Clock = FAST) -> AsyncIterator[tuple[Registry, list[tuple[str, bool]]]]:
+async def kubelet(folder: Path, clock: Clock = FAST) -> AsyncIterator[tuple[PluginRegistry, list[tuple[str, bool]]]]:
     changes: list[tuple[str, bool]] = []
 
-    def note(driver: str, plugin: Plugin | None) -> None:
-        assert plugin is registry.usable(driver)
+    def note(driver: str, plugin: KubeletPlugin | None) -> None:
+        assert plugin is registry.connected(driver)
         changes.append((driver, plugin is not None))
 
-    registry = Registry(folder / "plugins_registry", clock, on_change=note)
+    registry = PluginRegistry(folder / "plugins_registry", clock, on_change=note)
     running = asyncio.create_task(registry.run())
     try:
         yield registry, changes
@@ -53,7 +53,7 @@ async def kubelet(folder: Path, clock: Clock = FAST) -> AsyncIterator[tuple[Regi
         assert registry.drivers() == ()
 
 
-async def says(registry: Registry, driver: str = DRIVER) -> str:
+async def says(registry: PluginRegistry, driver: str = DRIVER) -> str:
     plugin = registry.find(driver)
     assert plugin
     [answer] = (await plugin.prepare([CLAIM])).values()
@@ -96,13 +96,13 @@ def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
         async with kubelet(folder) as (registry, changes):
             assert registry.find(DRIVER) is None
             driver, heard = Driver(), Heard()
-            async with served(driver, *paths(folder), on_registered=lambda *told: heard.append(told)):
-                await until(lambda: registry.usable(DRIVER))
+            async with serve_plugin(driver, *paths(folder), on_registered=lambda *told: heard.append(told)):
+                await until(lambda: registry.connected(DRIVER))
                 await until(lambda: heard)
                 plugin = registry.find(DRIVER)
                 assert plugin
                 assert plugin.name == DRIVER
-                assert await plugin.prepare([CLAIM]) == {CLAIM.uid: Prepared((device(),))}
+                assert await plugin.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device(),))}
                 assert registry.drivers() == (DRIVER,)
             await until(lambda: registry.find(DRIVER) is None)
             assert heard == [(True, "")]
@@ -114,9 +114,9 @@ def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
 def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: Path) -> None:
     async def story() -> None:
         second = "nic.example.com"
-        async with served(Driver(says="gpu"), *paths(folder), on_registered=ignore), kubelet(folder) as (registry, _):
-            async with served(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
-                await until(lambda: registry.usable(DRIVER) and registry.usable(second))
+        async with serve_plugin(Driver(says="gpu"), *paths(folder), on_registered=ignore), kubelet(folder) as (registry, _):
+            async with serve_plugin(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
+                await until(lambda: registry.connected(DRIVER) and registry.connected(second))
                 gpu, nic = await asyncio.gather(says(registry), says(registry, second))
                 assert (gpu, nic) == ("gpu", "nic")
             await until(lambda: list(registry.drivers()) == [DRIVER])
@@ -128,10 +128,10 @@ def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: P
 def test_the_latest_instance_is_used_and_the_one_before_takes_over_again(folder: Path) -> None:
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
-            async with served(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore):
-                await until(lambda: registry.usable(DRIVER))
+            async with serve_plugin(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore):
+                await until(lambda: registry.connected(DRIVER))
                 old = registry.find(DRIVER)
-                async with served(Driver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore):
+                async with serve_plugin(Driver(says="new"), *paths(folder, pod_uid=NEW), on_registered=ignore):
                     await until(lambda: registry.find(DRIVER) is not old)
                     assert await says(registry) == "new"
                 await until(lambda: registry.find(DRIVER) is old)
@@ -146,9 +146,9 @@ def test_an_instance_that_was_killed_gives_way_to_a_connected_one_and_is_back_wh
     async def story() -> None:
         async with (
             kubelet(folder) as (registry, changes),
-            served(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore),
+            serve_plugin(Driver(says="old"), *paths(folder, pod_uid=OLD), on_registered=ignore),
         ):
-            await until(lambda: registry.usable(DRIVER))
+            await until(lambda: registry.connected(DRIVER))
             old = registry.find(DRIVER)
             async with process(folder, "new", NEW, registered=True) as kill:
                 await until(lambda: registry.find(DRIVER) is not old)
@@ -169,11 +169,11 @@ def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Pa
     async def story() -> None:
         async with kubelet(folder) as (registry, changes):
             async with process(folder, registered=True) as kill:
-                await until(lambda: registry.usable(DRIVER))
+                await until(lambda: registry.connected(DRIVER))
                 # By the time that it has answered this, it has answered what it was told before, too.
                 assert await says(registry) == "gpu-0"
                 await kill()
-                await until(lambda: registry.usable(DRIVER) is None)
+                await until(lambda: registry.connected(DRIVER) is None)
                 plugin = registry.find(DRIVER)
                 assert plugin
                 with pytest.raises(Exception, match="code = Unavailable"):
@@ -185,8 +185,8 @@ def test_of_instances_that_all_are_gone_the_last_is_asked_and_says_so(folder: Pa
 
 def test_nobody_hijacks_an_endpoint_that_is_registered(folder: Path) -> None:
     async def story() -> None:
-        async with kubelet(folder) as (registry, _), served(Driver(), *paths(folder), on_registered=ignore):
-            await until(lambda: registry.usable(DRIVER))
+        async with kubelet(folder) as (registry, _), serve_plugin(Driver(), *paths(folder), on_registered=ignore):
+            await until(lambda: registry.connected(DRIVER))
             endpoint = str(paths(folder).endpoint)
             claim = {"type": "DRAPlugin", "name": DRIVER, "endpoint": endpoint, "supported_versions": ["v1.DRAPlugin"]}
             async with introduced(folder, claim) as heard:
@@ -236,7 +236,7 @@ def test_who_names_no_endpoint_is_called_where_he_registered(folder: Path) -> No
     async def story() -> None:
         info = {"type": "DRAPlugin", "name": DRIVER, "supported_versions": ["v1.DRAPlugin"]}
         async with kubelet(folder) as (registry, _), introduced(folder, info) as heard:
-            await until(lambda: registry.usable(DRIVER) and heard)
+            await until(lambda: registry.connected(DRIVER) and heard)
             assert heard == [(True, "")]
             plugin = registry.find(DRIVER)
             assert plugin
@@ -266,8 +266,8 @@ def test_who_speaks_no_protobuf_does_no_harm_to_the_others(folder: Path, caplog:
                 f"{registration.parent}/a.sock, err: rpc error: code = Internal desc = grpc: failed to unmarshal the "
                 "received message: proto: cannot parse invalid wire-format data"
             )
-            async with served(Driver(), endpoint, registration, on_registered=ignore):
-                await until(lambda: registry.usable(DRIVER))
+            async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
+                await until(lambda: registry.connected(DRIVER))
         await server.stop(None)
 
     asyncio.run(story())
@@ -280,10 +280,10 @@ def test_files_hidden_sockets_and_folders_are_passed_over(folder: Path) -> None:
         (registration.parent / "folder.sock").mkdir()
         async with (
             kubelet(folder) as (registry, _),
-            served(Driver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore),
-            served(Driver("nic"), *paths(folder, "nic"), on_registered=ignore),
+            serve_plugin(Driver(), endpoint, registration.with_name(".hidden.sock"), on_registered=ignore),
+            serve_plugin(Driver("nic"), *paths(folder, "nic"), on_registered=ignore),
         ):
-            await until(lambda: registry.usable("nic"))
+            await until(lambda: registry.connected("nic"))
             assert registry.drivers() == ("nic",)
 
     asyncio.run(story())
@@ -306,8 +306,8 @@ def test_nothing_new_costs_one_listing_a_second(folder: Path, monkeypatch: pytes
 
     async def story() -> None:
         clock = Counting()
-        async with kubelet(folder, clock) as (registry, _), served(Driver(), *paths(folder), on_registered=ignore):
-            await until(lambda: registry.usable(DRIVER))
+        async with kubelet(folder, clock) as (registry, _), serve_plugin(Driver(), *paths(folder), on_registered=ignore):
+            await until(lambda: registry.connected(DRIVER))
             monkeypatch.setattr(os, "scandir", counted)
             clock.slept.clear()
             await until(lambda: len(clock.slept) >= 20)

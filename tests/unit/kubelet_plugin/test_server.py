@@ -15,10 +15,10 @@ import pytest
 
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding, sockets
-from allotment.kubelet_plugin.client import Connected, PluginInfo
-from allotment.kubelet_plugin.messages import CallFailed, DeviceHealth, Prepared
-from allotment.kubelet_plugin.server import served
-from allotment.kubelet_plugin.sockets import SocketUnusable, socket_paths
+from allotment.kubelet_plugin.client import PluginClient, PluginInfo
+from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, PrepareResult
+from allotment.kubelet_plugin.server import serve_plugin
+from allotment.kubelet_plugin.sockets import SocketError, socket_paths
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
 from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths, sockets_in
 from tests.waiting import until
@@ -74,7 +74,7 @@ def test_it_introduces_itself_with_every_service_it_has(folder: Path, tells_heal
         driver, (endpoint, registration) = Driver(), paths(folder)
         if tells_health:
             driver.news = asyncio.Queue()
-        async with served(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
             info = await info_of(registration)
             assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(endpoint))
             assert list(info.supported_versions) == [
@@ -87,10 +87,10 @@ def test_it_introduces_itself_with_every_service_it_has(folder: Path, tells_heal
 def test_both_versions_are_one_driver_s(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
-        async with served(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
             for versions, answer in (("v1.DRAPlugin", device()), ("v1beta1.DRAPlugin", device()._replace(share_id=""))):
-                async with Connected(of(endpoint, versions)) as kubelet:
-                    assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: Prepared((answer,))}
+                async with PluginClient(of(endpoint, versions)) as kubelet:
+                    assert await kubelet.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((answer,))}
                     assert await kubelet.unprepare([CLAIM]) == {CLAIM.uid: ""}
         assert driver.asked == [(CLAIM,)] * 4
 
@@ -101,7 +101,7 @@ def test_the_driver_hears_what_the_kubelet_made_of_it(folder: Path) -> None:
     async def story() -> None:
         heard: list[tuple[bool, str]] = []
         endpoint, registration = paths(folder)
-        async with served(Driver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
+        async with serve_plugin(Driver(), endpoint, registration, on_registered=lambda *told: heard.append(told)):
             for status in ({"plugin_registered": True}, {"error": "endpoint in use"}):
                 await ask(
                     registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
@@ -117,7 +117,7 @@ def test_sockets_are_the_owner_s_alone_and_gone_at_the_end(folder: Path) -> None
         mask = os.umask(0o022)
         os.umask(mask)
         endpoint, registration = paths(folder)
-        async with served(Driver(), endpoint, registration, on_registered=ignore):
+        async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
             for path in (endpoint, registration):
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert sockets_in(folder) == ["dra.sock", f"{DRIVER}-reg.sock"]
@@ -141,19 +141,19 @@ def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(fol
         over = asyncio.Event()
 
         async def serve() -> None:
-            async with served(driver, endpoint, registration, on_registered=ignore):
+            async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
                 await over.wait()
 
         serving = asyncio.create_task(serve())
         await until(registration.exists)
-        async with Connected(of(endpoint)) as kubelet:
+        async with PluginClient(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await started.wait()
             over.set()
             await until(lambda: not sockets_in(folder))
             assert not serving.done()
             go_on.set()
-            assert await call == {CLAIM.uid: Prepared((device(),))}
+            assert await call == {CLAIM.uid: PrepareResult((device(),))}
             await serving
 
     asyncio.run(story())
@@ -162,24 +162,24 @@ def test_the_registration_socket_goes_first_and_calls_under_way_are_answered(fol
 def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
-        raised: BaseException = CallFailed("claim ml/train was replaced – größer")
+        raised: BaseException = PluginCallError("claim ml/train was replaced – größer")
 
         async def refuse() -> None:
             raise raised
 
         driver.before = refuse
-        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
-            with pytest.raises(CallFailed) as failed:
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
+            with pytest.raises(PluginCallError) as failed:
                 await kubelet.prepare([CLAIM])
             assert str(failed.value) == "rpc error: code = Unknown desc = claim ml/train was replaced – größer"
             assert not caplog.records
             raised = KeyError("gpu-7")
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(PluginCallError) as failed:
                 await kubelet.unprepare([CLAIM])
             assert str(failed.value) == "rpc error: code = Internal desc = KeyError: 'gpu-7'"
             assert [record.levelname for record in caplog.records] == ["ERROR"]
-            raised = CallFailed("ü" * 100_000)
-            with pytest.raises(CallFailed, match=r"code = Unknown desc = ü{1000,}\.\.\.$"):
+            raised = PluginCallError("ü" * 100_000)
+            with pytest.raises(PluginCallError, match=r"code = Unknown desc = ü{1000,}\.\.\.$"):
                 await kubelet.prepare([CLAIM])
 
     asyncio.run(story())
@@ -188,7 +188,7 @@ def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: py
 def test_a_request_that_is_no_message_does_not_reach_the_driver(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
-        async with served(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
             for method in (encoding.PREPARE, encoding.UNPREPARE):
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                     call = channel.unary_unary(
@@ -209,9 +209,9 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch
         driver, (endpoint, registration) = Driver(), paths(folder)
         driver.news = asyncio.Queue()
         news = [(DeviceHealth("node-1", "gpu-0", "Healthy", 7),), (DeviceHealth("node-1", "gpu-0", "Unhealthy", 9),)]
-        async with served(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
             info = of(endpoint, "v1.DRAPlugin", encoding.HEALTH)
-            async with Connected(info) as kubelet:
+            async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
                 for message in news:
@@ -220,7 +220,7 @@ def test_health_is_a_stream_for_each_kubelet_that_asks(folder: Path, monkeypatch
                 assert driver.watchers == 1
             # The kubelet went; nobody is told any more.
             await until(lambda: driver.watchers == 0)
-            async with Connected(info) as kubelet:
+            async with PluginClient(info) as kubelet:
                 stream = kubelet.health()
                 assert stream is not None
                 driver.news.put_nowait(news[0])
@@ -234,7 +234,7 @@ def test_who_has_no_health_to_tell_does_not_implement_it(folder: Path) -> None:
     async def story() -> None:
         driver, (endpoint, registration) = Driver(), paths(folder)
         driver.news = asyncio.Queue()
-        async with served(driver, endpoint, registration, on_registered=ignore):
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore):
             driver.news = None
             for server in ("one that had it at the start", "one that never had it"):
                 async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
@@ -259,7 +259,7 @@ class _Entered:
     """A second server beside the first."""
 
     async def enter(self, driver: Driver, endpoint: Path, registration: Path) -> None:
-        self.context = served(driver, endpoint, registration, on_registered=ignore)
+        self.context = serve_plugin(driver, endpoint, registration, on_registered=ignore)
         await self.context.__aenter__()
 
     async def leave(self) -> None:
@@ -271,7 +271,7 @@ def test_what_a_crash_left_is_replaced(folder: Path) -> None:
         endpoint, registration = paths(folder)
         dead(endpoint)
         dead(registration)
-        async with served(Driver(), endpoint, registration, on_registered=ignore):
+        async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
             assert (await info_of(registration)).name == DRIVER
 
     asyncio.run(story())
@@ -281,8 +281,8 @@ def test_a_socket_that_somebody_serves_is_not_taken_away(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         with listening(registration):
-            with pytest.raises(SocketUnusable, match="is served by another process: end it first"):
-                async with served(Driver(), endpoint, registration, on_registered=ignore):
+            with pytest.raises(SocketError, match="is served by another process: end it first"):
+                async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
                     raise AssertionError("served")
             assert sockets_in(folder) == [f"{DRIVER}-reg.sock"]
 
@@ -293,8 +293,8 @@ def test_a_file_in_the_way_is_not_taken_away(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         registration.write_text("notes")
-        with pytest.raises(SocketUnusable, match="in the way and is no socket"):
-            async with served(Driver(), endpoint, registration, on_registered=ignore):
+        with pytest.raises(SocketError, match="in the way and is no socket"):
+            async with serve_plugin(Driver(), endpoint, registration, on_registered=ignore):
                 raise AssertionError("served")
         assert registration.read_text() == "notes"
 
@@ -313,7 +313,7 @@ def test_instances_of_a_rolling_update_serve_side_by_side_and_clear_what_dead_on
             dead(path)
         for path in young:
             dead(path, minutes=0)
-        async with served(Driver(), *old, on_registered=ignore), served(Driver(), *new, on_registered=ignore):
+        async with serve_plugin(Driver(), *old, on_registered=ignore), serve_plugin(Driver(), *new, on_registered=ignore):
             there = sorted(path.name for path in (*old, *new, *other, *young))
             assert sockets_in(folder) == there
             assert (await info_of(old.registration)).endpoint == str(old.endpoint)
@@ -331,19 +331,19 @@ def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
             await go_on.wait()
 
         first.before = slowly
-        old = served(first, endpoint, registration, on_registered=ignore)
+        old = serve_plugin(first, endpoint, registration, on_registered=ignore)
         await old.__aenter__()
-        async with Connected(of(endpoint)) as kubelet:
+        async with PluginClient(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: first.asked)
             ending = asyncio.create_task(old.__aexit__(None, None, None))
             await until(lambda: not sockets_in(folder))
-            async with served(second, endpoint, registration, on_registered=ignore):
+            async with serve_plugin(second, endpoint, registration, on_registered=ignore):
                 go_on.set()
-                assert await call == {CLAIM.uid: Prepared((device("old"),))}
+                assert await call == {CLAIM.uid: PrepareResult((device("old"),))}
                 await ending
-                async with Connected(of(endpoint)) as again:
-                    assert await again.prepare([CLAIM]) == {CLAIM.uid: Prepared((device("new"),))}
+                async with PluginClient(of(endpoint)) as again:
+                    assert await again.prepare([CLAIM]) == {CLAIM.uid: PrepareResult((device("new"),))}
 
     asyncio.run(story())
 
@@ -351,10 +351,10 @@ def test_who_comes_next_need_not_wait_for_the_last_call(folder: Path) -> None:
 def test_a_path_that_no_socket_can_have_is_refused_in_words(folder: Path) -> None:
     async def story() -> None:
         deep = folder / ("d" * 100)
-        with pytest.raises(SocketUnusable, match=r"has \d+ bytes, 107 is what the kernel takes: use a shorter folder"):
+        with pytest.raises(SocketError, match=r"has \d+ bytes, 107 is what the kernel takes: use a shorter folder"):
             socket_paths(DRIVER, plugins_dir=folder, registry_dir=deep)
-        with pytest.raises(SocketUnusable, match="bytes"):
-            async with served(Driver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore):
+        with pytest.raises(SocketError, match="bytes"):
+            async with serve_plugin(Driver(), deep / "dra.sock", folder / "reg.sock", on_registered=ignore):
                 raise AssertionError("served")
 
     asyncio.run(story())
@@ -363,8 +363,8 @@ def test_a_path_that_no_socket_can_have_is_refused_in_words(folder: Path) -> Non
 def test_the_longest_path_is_served(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
-        longest = endpoint.parent / ("e" * (sockets.LONGEST - len(str(endpoint.parent)) - 1))
-        async with served(Driver(), longest, registration, on_registered=ignore), Connected(of(longest)) as kubelet:
+        longest = endpoint.parent / ("e" * (sockets.MAX_PATH_BYTES - len(str(endpoint.parent)) - 1))
+        async with serve_plugin(Driver(), longest, registration, on_registered=ignore), PluginClient(of(longest)) as kubelet:
             assert CLAIM.uid in await kubelet.prepare([CLAIM])
 
     asyncio.run(story())
@@ -379,7 +379,7 @@ def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
             await waiting.wait()
 
         driver.before = together
-        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
             refs = [CLAIM._replace(uid=f"uid-{number}") for number in range(200)]
             answers = await asyncio.gather(*(kubelet.prepare([ref]) for ref in refs))
             assert [set(answer) for answer in answers] == [{ref.uid} for ref in refs]
@@ -401,7 +401,7 @@ def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None
                 raise
 
         driver.before = slowly
-        async with served(driver, endpoint, registration, on_registered=ignore), Connected(of(endpoint)) as kubelet:
+        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: state)
             call.cancel()
@@ -418,7 +418,7 @@ def test_a_registration_stands_whatever_the_driver_makes_of_it(folder: Path, cap
 
     async def story() -> None:
         endpoint, registration = paths(folder)
-        async with served(Driver(), endpoint, registration, on_registered=tell):
+        async with serve_plugin(Driver(), endpoint, registration, on_registered=tell):
             await ask(
                 registration, "/pluginregistration.Registration/NotifyRegistrationStatus",
                 registration_pb2.RegistrationStatus(plugin_registered=True),

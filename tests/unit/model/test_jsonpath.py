@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from allotment.model.jsonpath import BadTemplate, EvaluationError, parse, relaxed
 from hypothesis import given
 from hypothesis import strategies as st
+
+from allotment.model.jsonpath import BadTemplate, EvaluationError, parse, relaxed
 
 POD = {
     "metadata": {"name": "a", "labels": {"app.example.com/name": "web"}},

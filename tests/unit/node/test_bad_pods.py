@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, Device, Spec
-from allotment.cdi.store import Memory
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.store import MemoryStore
 from allotment.cluster.resources import NODES, PODS
 from allotment.node import agent
 from allotment.node.claims import NodeClaims
@@ -33,8 +33,8 @@ def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **mor
 
 def cdi() -> Machine:
     """A node whose driver wrote the device of the claim."""
-    store = Memory()
-    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (Device("uid-of-gpu-gpu-0", ContainerEdits(env=("A=1",))),)))
+    store = MemoryStore()
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (CdiDevice("uid-of-gpu-gpu-0", ContainerEdits(env=("A=1",))),)))
     return Machine(cdi=(store,))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from allotment.cluster.resources import CLAIMS
-from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import PrepareResult, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node import claims as claims_module
 from allotment.node.checkpoint import FILE, CorruptCheckpoint, load
@@ -135,7 +135,7 @@ def test_a_call_that_fails() -> None:
 
 def test_a_claim_that_fails_does_not_spoil_the_other() -> None:
     node = Node(claim(), claim("two"))
-    node.driver.says["two"] = Prepared(error="no such device")
+    node.driver.says["two"] = PrepareResult(error="no such device")
     told = "prepare dynamic resources: NodePrepareResources failed for ResourceClaim two: no such device"
     assert refused(node, pod("p", "gpu", "two")) == told
     del node.driver.says["two"]
@@ -152,8 +152,8 @@ def test_claims_that_are_forgotten() -> None:
 def test_an_answer_for_a_claim_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(claim())
 
-    async def confused(claims: Any) -> dict[str, Prepared]:
-        return {"stranger": Prepared()}
+    async def confused(claims: Any) -> dict[str, PrepareResult]:
+        return {"stranger": PrepareResult()}
 
     monkeypatch.setattr(node.driver, "prepare", confused)
     told = "NodePrepareResources returned result for unknown claim UID stranger"
@@ -163,7 +163,7 @@ def test_an_answer_for_a_claim_that_nobody_asked_for(monkeypatch: pytest.MonkeyP
 def test_a_driver_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(claim())
 
-    async def slow(claims: Any) -> dict[str, Prepared]:
+    async def slow(claims: Any) -> dict[str, PrepareResult]:
         await asyncio.sleep(10)
         return {}
 
@@ -229,7 +229,7 @@ def test_what_vanished_pods_had_is_undone() -> None:
 
 # --- what containers get --------------------------------------------------------------------------------------------
 
-DEVICES = Prepared((
+DEVICES = PrepareResult((
     PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=gpu", "v/c=common")),
     PreparedDevice(("nic",), NODE, "nic-0", ("v/c=nic", "v/c=common")),
     PreparedDevice((), NODE, "all", ("v/c=all",)),
@@ -261,7 +261,7 @@ def test_a_container_gets_what_it_names(claims: list[Tree], ids: tuple[str, ...]
 
 def test_a_container_gets_the_devices_of_its_extended_resources() -> None:
     node = Node(claim("extended"))
-    node.driver.says["extended"] = Prepared((
+    node.driver.says["extended"] = PrepareResult((
         PreparedDevice(("container-0-request-0",), NODE, "gpu-0", ("v/c=0",)),
         PreparedDevice(("container-1-request-0",), NODE, "gpu-1", ("v/c=1",)),
     ))  # fmt: skip
@@ -294,9 +294,9 @@ def test_what_is_prepared_is_recorded_before_drivers_are_called(
     node = Node(claim(), state=tmp_path)
     recorded: list[Any] = []
 
-    async def looks(claims: Any) -> dict[str, Prepared]:
+    async def looks(claims: Any) -> dict[str, PrepareResult]:
         recorded.extend(load(tmp_path))
-        return {claims[0].uid: Prepared((PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=0",)),))}
+        return {claims[0].uid: PrepareResult((PreparedDevice(("gpu",), NODE, "gpu-0", ("v/c=0",)),))}
 
     monkeypatch.setattr(node.driver, "prepare", looks)
     done(node.claims.prepare(pod("p", "gpu")))

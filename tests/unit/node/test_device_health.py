@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from allotment.cdi.spec import ContainerEdits, Device, Spec
-from allotment.cdi.store import Memory
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.store import MemoryStore
 from allotment.kubelet_plugin.messages import DeviceHealth, Health
 from allotment.model.trees import Tree
 from allotment.node.node_config import Machine
@@ -17,9 +17,9 @@ ID = f"k8s.{DRIVER}/claim=uid-of-gpu-gpu-0"
 
 
 def machine() -> Machine:
-    store = Memory()
+    store = MemoryStore()
     edits = ContainerEdits(env=("GPU=0",))
-    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (Device("uid-of-gpu-gpu-0", edits),), ContainerEdits()))
+    store.write("claim", Spec(f"k8s.{DRIVER}/claim", (CdiDevice("uid-of-gpu-gpu-0", edits),), ContainerEdits()))
     return Machine(cdi=(store,))
 
 

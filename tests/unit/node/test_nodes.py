@@ -11,7 +11,7 @@ import pytest
 
 from allotment.cluster.errors import Unreachable
 from allotment.cluster.resources import LEASES, SLICES
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import socket_paths
 from allotment.node import checkpoint, driver_lifecycle, leases
 from allotment.node.checkpoint import ClaimRecord
@@ -91,7 +91,7 @@ def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch)
                     pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
                     spec = {"driver": of, "nodeName": NODE, "pool": pool, "devices": []}
                     on.client.put(SLICES, {"metadata": {"name": name}, "spec": spec})
-                async with served(driver, endpoint, registration, on_registered=lambda good, error: None):
+                async with serve_plugin(driver, endpoint, registration, on_registered=lambda good, error: None):
                     on.claim()
                     on.pod(**on.with_claim())
                     await on.until(lambda: on.phase() == "Running")

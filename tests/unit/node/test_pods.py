@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from allotment.cdi.spec import ContainerEdits, Device, Spec
-from allotment.cdi.store import Memory
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.store import MemoryStore
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
-from allotment.kubelet_plugin.messages import Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import PrepareResult, PreparedDevice
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted
@@ -30,8 +30,8 @@ def played(play: Callable[[World], Awaitable[None]], *drivers: FakeDriver, **mor
 
 def cdi(*env: str) -> Machine:
     """A node whose driver wrote the device of the claim."""
-    store = Memory()
-    device = Device("uid-of-gpu-gpu-0", ContainerEdits(env=env))
+    store = MemoryStore()
+    device = CdiDevice("uid-of-gpu-gpu-0", ContainerEdits(env=env))
     store.write("claim", Spec(f"k8s.{DRIVER}/claim", (device,), ContainerEdits()))
     return Machine(cdi=(store,))
 
@@ -90,7 +90,7 @@ def test_a_pod_waits_for_its_driver_and_says_so() -> None:
 
 def test_what_fails_is_tried_again() -> None:
     driver = FakeDriver()
-    driver.says["gpu"] = Prepared(error="the GPU is on fire")
+    driver.says["gpu"] = PrepareResult(error="the GPU is on fire")
 
     async def play(on: World) -> None:
         on.claim()
@@ -352,9 +352,9 @@ def test_a_pod_that_ended_before_the_agent_came_is_taken_out_when_it_is_to_go() 
 def test_several_devices_under_one_request() -> None:
     driver = FakeDriver()
     devices = [PreparedDevice(("gpu",), NODE, f"gpu-{i}", (f"k8s.{DRIVER}/claim=g{i}",)) for i in range(2)]
-    driver.says["gpu"] = Prepared(tuple(devices))
-    store = Memory()
-    edits = [Device(f"g{i}", ContainerEdits(env=(f"GPU{i}=1",))) for i in range(2)]
+    driver.says["gpu"] = PrepareResult(tuple(devices))
+    store = MemoryStore()
+    edits = [CdiDevice(f"g{i}", ContainerEdits(env=(f"GPU{i}=1",))) for i in range(2)]
     store.write("claim", Spec(f"k8s.{DRIVER}/claim", tuple(edits), ContainerEdits(env=("COMMON=1",))))
 
     async def play(on: World) -> None:

@@ -13,7 +13,7 @@ from allotment.cluster.client import Client, PatchKind, Propagation, Resource
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
-from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.node_config import Machine
@@ -61,18 +61,18 @@ class FakeDriver:
     def __init__(self, name: str = DRIVER) -> None:
         self.name = name
         self.calls: list[tuple[str, list[str]]] = []
-        self.says: dict[str, Prepared] = {}
+        self.says: dict[str, PrepareResult] = {}
         self.unsaid: dict[str, str] = {}
         self.fails = ""
         self.silent: set[str] = set()
         self.before_unprepare: Callable[[], None] = lambda: None
         self.news: asyncio.Queue[Sequence[DeviceHealth]] | None = None
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         await asyncio.sleep(0)
         self.calls.append(("prepare", [claim.name for claim in claims]))
         if self.fails:
-            raise CallFailed(self.fails)
+            raise PluginCallError(self.fails)
         return {
             claim.uid: self.says.get(claim.name, self.usual(claim)) for claim in claims if claim.name not in self.silent
         }
@@ -82,11 +82,11 @@ class FakeDriver:
         self.before_unprepare()
         self.calls.append(("unprepare", [claim.name for claim in claims]))
         if self.fails:
-            raise CallFailed(self.fails)
+            raise PluginCallError(self.fails)
         return {claim.uid: self.unsaid.get(claim.name, "") for claim in claims if claim.name not in self.silent}
 
-    def usual(self, claim: ClaimRef) -> Prepared:
-        return Prepared((PreparedDevice(("gpu",), NODE, "gpu-0", (f"k8s.{self.name}/claim={claim.uid}-gpu-0",)),))
+    def usual(self, claim: ClaimRef) -> PrepareResult:
+        return PrepareResult((PreparedDevice(("gpu",), NODE, "gpu-0", (f"k8s.{self.name}/claim={claim.uid}-gpu-0",)),))
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
         return None if self.news is None else self._told(self.news)

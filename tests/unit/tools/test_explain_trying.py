@@ -10,7 +10,15 @@ from allotment.model.meta import Object
 from allotment.tools.explain import explain, fits
 from allotment.tools.explain.subjects import ANY_POD, identity, to_try
 from tests.unit.tools.check.bundles import world_of
-from tests.unit.tools.check.rules.meaning.manifests import gpu_request, by_claim, claim, pod, request_with_selector, template, workload
+from tests.unit.tools.check.rules.meaning.manifests import (
+    by_claim,
+    claim,
+    gpu_request,
+    pod,
+    request_with_selector,
+    template,
+    workload,
+)
 
 FEATURES = Features(kube="1.36")
 

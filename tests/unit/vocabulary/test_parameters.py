@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.example import ExampleGpus, ExampleNics
 from allotment.drivers.nvidia.config import ALL_ON, CONFIGS, validate
 from allotment.drivers.preparation.configuration import decode
@@ -169,7 +169,7 @@ def test_what_the_check_says_is_what_the_driver_says(kind: str, tree: Any) -> No
     try:
         validate(decode(given, CONFIGS), ALL_ON)
         refusal = ""
-    except Refused as error:
+    except ClaimError as error:
         refusal = str(error)
     assert refusal in ("; ".join(map(str, problems)), *map(str, problems[:1]))
     assert bool(refusal) == bool(problems)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from allotment.apiserver.custom_resources.shapes import EMBEDDED, INT_OR_STRING, PRESERVE
 from allotment.cel.checking import types
-from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.types import Type
 from allotment.cel.evaluation.timestamps import parse_duration, parse_timestamp
 from allotment.cel.evaluation.values import ListValue, MapValue, Value
@@ -56,7 +56,7 @@ def with_identity(schema: Tree) -> Tree:
 
 @cache
 def _base(kube: str) -> Environment:
-    return declare(kube, "stored", True, True)
+    return declare_environment(kube, "stored", True, True)
 
 
 def environment(schema: Tree, kube: str, *, optional_old: bool = False) -> Environment:
@@ -105,12 +105,12 @@ def value_of(value: Any, schema: Tree) -> Value:
     if type(value) is dict:
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
-            return MapValue.of_strings([(key, value_of(each, others)) for key, each in value.items()])
+            return MapValue.from_strings([(key, value_of(each, others)) for key, each in value.items()])
         properties = schema.get("properties") or {}
         if schema.get(EMBEDDED):
             properties = with_identity(schema)["properties"]
         keep = bool(schema.get(PRESERVE)) or not properties
-        return MapValue.of_strings(
+        return MapValue.from_strings(
             [
                 (escaped(key), value_of(each, properties.get(key, {})))
                 for key, each in value.items()

@@ -16,11 +16,11 @@ from allotment.apiserver.custom_resources import cel_types
 from allotment.apiserver.custom_resources.list_types import ABSENT, matching
 from allotment.apiserver.custom_resources.shapes import MAP_TYPE
 from allotment.cel.checking import types
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.environment import Environment
 from allotment.cel.checking.types import Type
 from allotment.cel.errors import CompileError
-from allotment.cel.evaluation.planner import Plan
+from allotment.cel.evaluation.planner import ExpressionPlan
 from allotment.cel.evaluation.values import ABSENT as NO_VALUE
 from allotment.cel.evaluation.values import EvaluationError, Optional, Value
 from allotment.cel.selector import compile_checked, plan_checked, run_plan
@@ -48,8 +48,8 @@ class _Rule(NamedTuple):
     """A rule as written and compiled. ``message`` is the compiled messageExpression."""
 
     tree: Tree
-    program: tuple[Checked, Plan] | CompileError
-    message: tuple[Checked, Plan] | CompileError | None
+    program: tuple[CheckedExpression, ExpressionPlan] | CompileError
+    message: tuple[CheckedExpression, ExpressionPlan] | CompileError | None
     uses_old: bool
 
 
@@ -197,12 +197,12 @@ def _all_compiled(schema: Tree, known: Tree, kube: str) -> list[_Rule]:
 
 def _compiled(rule: Tree, env: Environment) -> _Rule:
     uses_old = _OLD.search(rule["rule"]) is not None
-    program: tuple[Checked, Plan] | CompileError
+    program: tuple[CheckedExpression, ExpressionPlan] | CompileError
     try:
         program = _program(rule["rule"], env, types.BOOL, "cel expression must evaluate to a bool")
     except CompileError as error:
         program = error
-    message: tuple[Checked, Plan] | CompileError | None = None
+    message: tuple[CheckedExpression, ExpressionPlan] | CompileError | None = None
     if rule.get("messageExpression"):
         wrong = "messageExpression must evaluate to a string"
         try:
@@ -212,7 +212,7 @@ def _compiled(rule: Tree, env: Environment) -> _Rule:
     return _Rule(rule, program, message, uses_old)
 
 
-def _program(expression: str, env: Environment, wanted: Type, otherwise: str) -> tuple[Checked, Plan]:
+def _program(expression: str, env: Environment, wanted: Type, otherwise: str) -> tuple[CheckedExpression, ExpressionPlan]:
     checked = compile_checked(expression.strip(), env)
     if checked.output_type is not wanted:
         raise CompileError(otherwise)

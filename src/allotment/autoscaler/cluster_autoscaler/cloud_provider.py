@@ -16,7 +16,7 @@ from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.cloud_provider import Group, Instance, InstanceError, NodeRef, Options, TemplateNode
+from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
 
@@ -87,11 +87,11 @@ class Cloud:
 
     # --- what there is -----------------------------------------------------------------------------------------------
 
-    async def groups(self) -> Sequence[Group]:
+    async def groups(self) -> Sequence[CloudNodeGroup]:
         """All groups."""
         return [_shown(group) for group in self._groups.values()]
 
-    async def group_of(self, node: NodeRef) -> Group | None:
+    async def group_of(self, node: NodeRef) -> CloudNodeGroup | None:
         """By its machine; by its label where the provider does not show the machine (any more)."""
         group = await self._group_of(node)
         return _shown(group) if group is not None else None
@@ -105,7 +105,7 @@ class Cloud:
         """All machines but those that leave: one that has failed counts until it is given back."""
         return len(await self._staying(self._group(group)))
 
-    async def instances(self, group: str) -> Sequence[Instance]:
+    async def instances(self, group: str) -> Sequence[CloudInstance]:
         """All machines."""
         return [self._instance(machine) for machine in await self._of(self._group(group))]
 
@@ -121,7 +121,7 @@ class Cloud:
         slices = (to_tree(one, "resource.k8s.io/v1", "ResourceSlice") for one in template.slices)
         return TemplateNode(node, tuple(slices))
 
-    async def options(self, group: str, defaults: Options) -> Options | None:
+    async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
         """More time to come for machines with devices: a node with a MIG layout boots twice."""
         wanted = int(self._settings.provisioning * 10**9)
         if not self._group(group).instance.hardware or wanted <= (defaults.provisioning or 0):
@@ -132,12 +132,12 @@ class Cloud:
         """The catalogue's price of a node of ours."""
         group = await self._group_of(node)
         if group is None:
-            raise errors.NotFound(f"node {node.name} is of no group, and has no price here")
+            raise errors.NotFoundError(f"node {node.name} is of no group, and has no price here")
         return float(group.price) * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
         """Not served: what a pod with claims would cost on a machine of just its size, no catalogue says."""
-        raise errors.NotServed("pods have no price of their own here")
+        raise errors.UnimplementedError("pods have no price of their own here")
 
     async def gpu_label(self) -> str:
         """The label of nodes whose GPUs are an extended resource."""
@@ -164,7 +164,7 @@ class Cloud:
             self._known = None
             size = len(await self._staying(found))
             if size + by > found.most:
-                raise errors.InvalidArgument(f"size increase too large: wanted {size + by}, at most {found.most}")
+                raise errors.InvalidArgumentError(f"size increase too large: wanted {size + by}, at most {found.most}")
             names = await self._new_names(found, by)
             turns = asyncio.Semaphore(_AT_ONCE)
             orders = (self._order(found, name, turns) for name in names)
@@ -189,7 +189,7 @@ class Cloud:
             left = [machine for machine in staying if machine not in going and machine.standing.state != "failed"]
             if len(left) < found.least and any(machine.standing.state != "failed" for machine in going):
                 told = f"{len(left)} machines would be left of {group}, at least {found.least} are wanted"
-                raise errors.NotNow(told)
+                raise errors.FailedPreconditionError(told)
             await self._give_back(going)
 
     async def take_back(self, group: str, orders: int) -> None:
@@ -199,7 +199,7 @@ class Cloud:
             self._known = None
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
             if orders > len(waiting):
-                raise errors.NotNow(
+                raise errors.FailedPreconditionError(
                     f"cannot take {orders} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
@@ -238,7 +238,7 @@ class Cloud:
     def _group(self, id: str) -> NodeGroup:
         found = self._groups.get(id)
         if found is None:
-            raise errors.NotFound(f"there is no node group {id!r}")
+            raise errors.NotFoundError(f"there is no node group {id!r}")
         return found
 
     async def _machines(self) -> _Machines:
@@ -264,14 +264,14 @@ class Cloud:
         node = machine.standing.node
         return machine.standing.state == "running" or bool(node and self._provider_id(node) is not None)
 
-    def _instance(self, machine: _Machine) -> Instance:
+    def _instance(self, machine: _Machine) -> CloudInstance:
         standing = machine.standing
         if standing.name in self._leaving:
-            return Instance(machine.id, "deleting")
+            return CloudInstance(machine.id, "deleting")
         if standing.state == "failed":
             # The autoscaler gives it back, and leaves the group alone for a while.
-            return Instance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "it will not come"))
-        return Instance(machine.id, "running" if standing.state == "running" else "creating")
+            return CloudInstance(machine.id, "creating", InstanceError(_FAILED, standing.reason or "it will not come"))
+        return CloudInstance(machine.id, "running" if standing.state == "running" else "creating")
 
 
 def planned(group: NodeGroup, name: str, kube: str) -> PlannedMachine:
@@ -299,17 +299,17 @@ def _meant(group: NodeGroup, node: NodeRef, machines: _Machines) -> _Machine | N
     name = found.standing.name if found is not None else node.name.removeprefix(SCHEME)
     if group_in(name) == group.name or (found is None and node.labels.get(LABEL) == group.name):
         return found
-    raise errors.InvalidArgument(f"node {node.name} is not of {group.id}")
+    raise errors.InvalidArgumentError(f"node {node.name} is not of {group.id}")
 
 
-def _shown(group: NodeGroup) -> Group:
-    return Group(group.id, group.least, group.most, f"{group.id} ({group.price} USD/h)")
+def _shown(group: NodeGroup) -> CloudNodeGroup:
+    return CloudNodeGroup(group.id, group.least, group.most, f"{group.id} ({group.price} USD/h)")
 
 
-def _told(error: Exception) -> errors.CallFailed:
+def _told(error: Exception) -> errors.CallError:
     """What went wrong, as the autoscaler should take it."""
     if isinstance(error, NoCapacity):
-        return errors.OutOfResources(str(error))
+        return errors.ResourceExhaustedError(str(error))
     if isinstance(error, Refused):
-        return errors.Denied(str(error))
-    return errors.Unavailable(str(error))
+        return errors.PermissionDeniedError(str(error))
+    return errors.UnavailableError(str(error))

@@ -32,7 +32,7 @@ from allotment.cluster.resources import (
     VOLUMES,
 )
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
 from allotment.model.trees import Tree
@@ -65,14 +65,14 @@ class Cheapest:
         """Wait until the cluster has been read once."""
         await all_synced(*self._caches.values())
 
-    async def best(self, options: Sequence[Option], nodes: Mapping[str, Tree]) -> Sequence[str]:
+    async def best(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
         """See Chooser."""
         end = time.monotonic() + self._seconds
         try:
             async with asyncio.timeout(self._seconds):
                 await self.synced()
         except TimeoutError:
-            raise errors.Unavailable("the cluster has not been read yet") from None
+            raise errors.UnavailableError("the cluster has not been read yet") from None
         trees = {resource: [item.tree for item in cache.items()] for resource, cache in self._caches.items()}
         found = await asyncio.to_thread(self._judge, options, nodes, trees, end)
         chosen = best(found)
@@ -81,7 +81,7 @@ class Cheapest:
         return chosen
 
     def _judge(
-        self, options: Sequence[Option], nodes: Mapping[str, Tree], trees: Mapping[Resource, Sequence[Tree]], end: float
+        self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree], trees: Mapping[Resource, Sequence[Tree]], end: float
     ) -> list[Judged]:
         growths = Growths(self._groups, self._catalog, trees[NODES], trees[SLICES], self._features.kube)
         house = House((tree for found in with_pods(trees, options).values() for tree in found), self._features)
@@ -94,7 +94,7 @@ class Cheapest:
         return [*judged(house, told, lambda: time.monotonic() < end), *found]
 
 
-def with_pods(trees: Mapping[Resource, Sequence[Tree]], options: Sequence[Option]) -> dict[Resource, Sequence[Tree]]:
+def with_pods(trees: Mapping[Resource, Sequence[Tree]], options: Sequence[ExpansionOption]) -> dict[Resource, Sequence[Tree]]:
     """The cluster with the pods that are asked for, as they are asked for: the autoscaler makes some up itself."""
     asked = {uid_of(pod): pod for option in options for pod in option.pods}
     others = [tree for tree in trees[PODS] if uid_of(tree) not in asked]

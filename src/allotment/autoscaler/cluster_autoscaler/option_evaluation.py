@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.model.core import HOSTNAME
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
@@ -62,7 +62,7 @@ class Judged(NamedTuple):
         return f"{self.group}: {count} {verb} {self.served} of {self.asked} pods {price}{rest}"
 
 
-def judge(house: House, option: Option, growth: Growth, keep_going: KeepGoing) -> Judged:
+def judge(house: House, option: ExpansionOption, growth: Growth, keep_going: KeepGoing) -> Judged:
     """Try an option; the house is afterwards as it was."""
     cost = growth.price * option.nodes if growth.price is not None else None
     uids = dict.fromkeys(uid_of(pod) for pod in option.pods)
@@ -99,7 +99,7 @@ def judge(house: House, option: Option, growth: Growth, keep_going: KeepGoing) -
         house.back_to(mark)
 
 
-def judged(house: House, growths: Sequence[tuple[Option, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
+def judged(house: House, growths: Sequence[tuple[ExpansionOption, Growth]], keep_going: KeepGoing) -> Iterator[Judged]:
     """Try options, those that promise the least cost by pod first; what cannot be the best any more is left out."""
     least: Decimal | None = None
     for option, growth in sorted(growths, key=lambda pair: _promise(*pair)):
@@ -117,7 +117,7 @@ def judged(house: House, growths: Sequence[tuple[Option, Growth]], keep_going: K
         yield found
 
 
-def _promise(option: Option, growth: Growth) -> Decimal:
+def _promise(option: ExpansionOption, growth: Growth) -> Decimal:
     """The cost by pod if all of the option's pods were served."""
     if growth.price is None or not option.pods:
         return Decimal("Infinity")

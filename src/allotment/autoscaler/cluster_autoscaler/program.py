@@ -18,7 +18,7 @@ from allotment.autoscaler.provider import Provider
 from allotment.cluster.caches import all_synced
 from allotment.cluster.program import Context, Program
 from allotment.cluster.resources import NODES
-from allotment.externalgrpc.server import Tls, served
+from allotment.externalgrpc.server import TlsFiles, serve
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
 from allotment.fleet.catalog import InstanceType
 from allotment.model.features import Features
@@ -28,7 +28,7 @@ class Listening(NamedTuple):
     """``HOST:PORT``, and the files for TLS."""
 
     address: str
-    tls: Tls | None = None
+    tls: TlsFiles | None = None
 
 
 class Options(NamedTuple):
@@ -71,13 +71,13 @@ def servers(options: Options, ready: Ready) -> Program:
                 provider = options.provider(context)
                 cloud = Cloud(options.groups, provider, provider_id, context.random, options.settings)
                 service = cloud_provider_service(cloud, options.slices_field)
-                ports[0] = await stack.enter_async_context(served(options.cloud.address, [service], options.cloud.tls))
+                ports[0] = await stack.enter_async_context(serve(options.cloud.address, [service], options.cloud.tls))
             if options.expander is not None:
                 chooser = Cheapest(context.caches, options.groups, options.catalog, options.features, options.seconds)
                 await chooser.synced()
                 service = expander_service(chooser)
                 where = options.expander
-                ports[1] = await stack.enter_async_context(served(where.address, [service], where.tls))
+                ports[1] = await stack.enter_async_context(serve(where.address, [service], where.tls))
             ready(*ports)
             await asyncio.Event().wait()
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from allotment.cel.checking import ranges, types
-from allotment.cel.checking.declared_sizes import Declared
+from allotment.cel.checking.declared_sizes import DeclaredType
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, Range
-from allotment.cel.checking.types import Kind, Type
+from allotment.cel.checking.types import TypeKind, Type
 from allotment.cel.syntax.ast import Const, Node
 
 TRAVERSAL = 0.1
@@ -23,9 +23,9 @@ LIST = 10
 MAP = 30
 MESSAGE = 40
 
-_MOST_VALUES_OF_AN_ATTRIBUTE = 48
-_LONGEST_FORMAT_NAME = 64
-_LONGEST_FORMAT_REGEX = 128
+_MAX_ATTRIBUTE_VALUES = 48
+_MAX_FORMAT_NAME_LENGTH = 64
+_MAX_FORMAT_REGEX_LENGTH = 128
 _AUTHORIZATION_CHECK = 350_000
 
 
@@ -34,13 +34,13 @@ class Operand(NamedTuple):
 
     node: Node
     type: Type
-    computed: Range | None
-    declared: Declared | None
+    known_size: Range | None
+    declared: DeclaredType | None
 
     @property
     def size(self) -> Range:
         """The size as far as it is known."""
-        return UNKNOWN if self.computed is None else self.computed
+        return UNKNOWN if self.known_size is None else self.known_size
 
 
 class CallCost(NamedTuple):
@@ -50,10 +50,10 @@ class CallCost(NamedTuple):
     result: Range | None = None
 
 
-Rule: TypeAlias = Callable[[str, Operand | None, list[Operand]], CallCost | None]
+CostRule: TypeAlias = Callable[[str, Operand | None, list[Operand]], CallCost | None]
 
 
-def _unit(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
+def _constant(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     return CallCost(ONE)
 
 
@@ -77,11 +77,11 @@ def _twice_argument(overload: str, target: Operand | None, args: list[Operand]) 
     return CallCost(ranges.scale(args[0].size, 2 * TRAVERSAL)) if args else None
 
 
-def _check(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
+def _authorization_check(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     return CallCost(ranges.fixed(_AUTHORIZATION_CHECK))
 
 
-def _selector(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
+def _requirement_selector(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     """Field and label selectors: a requirement may be as short as ``k,``."""
     if len(args) != 1:
         return None
@@ -95,7 +95,7 @@ def _element(operand: Operand) -> tuple[Type, Range] | None:
     if not operand.type.params:
         return None
     element = None if operand.declared is None else operand.declared.element
-    return operand.type.params[0], UNKNOWN if element is None else (0, element.size)
+    return operand.type.params[0], UNKNOWN if element is None else (0, element.max_size)
 
 
 def _each_element(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -106,7 +106,7 @@ def _each_element(overload: str, target: Operand | None, args: list[Operand]) ->
     if element is None:
         return CallCost(ranges.scale(target.size, TRAVERSAL))
     cost = ONE
-    if element[0].kind in (Kind.STRING, Kind.BYTES):
+    if element[0].kind in (TypeKind.STRING, TypeKind.BYTES):
         cost = ranges.add(cost, ranges.scale(element[1], TRAVERSAL))
     return CallCost(ranges.multiply(target.size, cost))
 
@@ -166,7 +166,7 @@ def _find(overload: str, target: Operand | None, args: list[Operand]) -> CallCos
     return CallCost(_regex(target, args[0]), (0, target.size[1]))
 
 
-def _contains_address(cidr: bool) -> Rule:
+def _contains_address(cidr: bool) -> CostRule:
     """``containsIP`` and ``containsCIDR``: two addresses of 4 to 16 bytes are compared, a string is parsed first; a
     network is masked and its length compared as well."""
     address: Range = (4, 16)
@@ -187,7 +187,7 @@ def _contains_address(cidr: bool) -> Rule:
 def _validate(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
     if not args:
         return None
-    return CallCost(ranges.scale(ranges.scale(args[0].size, TRAVERSAL), _LONGEST_FORMAT_REGEX * REGEX))
+    return CallCost(ranges.scale(ranges.scale(args[0].size, TRAVERSAL), _MAX_FORMAT_REGEX_LENGTH * REGEX))
 
 
 def _equals(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -198,15 +198,15 @@ def _equals(overload: str, target: Operand | None, args: list[Operand]) -> CallC
     if t in (types.IP, types.CIDR, types.QUANTITY, types.SEMVER) or t.name.startswith("kubernetes.authorization."):
         return CallCost(ONE)
     if t is types.FORMAT:
-        return CallCost(ranges.scale((1, _LONGEST_FORMAT_NAME), TRAVERSAL))
+        return CallCost(ranges.scale((1, _MAX_FORMAT_NAME_LENGTH), TRAVERSAL))
     if t is types.URL:
-        computed = args[1].computed
+        computed = args[1].known_size
         return CallCost(ranges.scale((1, 1 if computed is None else computed[1]), TRAVERSAL))
     return None
 
 
 def _includes(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    return None if target is None else CallCost((0, _MOST_VALUES_OF_AN_ATTRIBUTE))
+    return None if target is None else CallCost((0, _MAX_ATTRIBUTE_VALUES))
 
 
 def _starts_with(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -288,7 +288,7 @@ def _flatten(overload: str, target: Operand | None, args: list[Operand]) -> Call
     return _allocate(target.size, float(_literal(args[0], MAX)) if args else 1.0)
 
 
-def _compare_all(factor: float, by_key: bool = False) -> Rule:
+def _compare_all(factor: float, by_key: bool = False) -> CostRule:
     """``distinct``, ``sort`` and ``sortBy`` are charged as if every pair of elements were compared."""
 
     def rule(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -299,7 +299,7 @@ def _compare_all(factor: float, by_key: bool = False) -> Rule:
     return rule
 
 
-def _sets(factor: float) -> Rule:
+def _sets(factor: float) -> CostRule:
     def rule(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
         pairs = ranges.multiply(args[0].size, args[1].size)
         return CallCost(ranges.add(ranges.scale(pairs, factor), ONE))
@@ -311,7 +311,7 @@ _SORTABLE = ("int", "uint", "double", "bool", "google.protobuf.Duration", "googl
 
 # fmt: off
 #: Rules that overrule those by function name.
-BY_OVERLOAD_FIRST: Mapping[str, Rule] = {
+BY_OVERLOAD_FIRST: Mapping[str, CostRule] = {
     "list_slice": _slice, "lists_range": _range, "list_reverse": _reverse, "list_flatten": _flatten,
     "list_flatten_int": _flatten, "list_distinct": _compare_all(2.0),
     **{f"list_{t}_sort": _compare_all(2.0) for t in _SORTABLE},
@@ -325,8 +325,8 @@ BY_OVERLOAD_FIRST: Mapping[str, Rule] = {
 
 # fmt: off
 #: Kubernetes' rules.
-BY_FUNCTION: Mapping[str, Rule] = {
-    "check": _check, "fieldSelector": _selector, "labelSelector": _selector,
+BY_FUNCTION: Mapping[str, CostRule] = {
+    "check": _authorization_check, "fieldSelector": _requirement_selector, "labelSelector": _requirement_selector,
     **dict.fromkeys(
         (
             "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason",
@@ -335,7 +335,7 @@ BY_FUNCTION: Mapping[str, Rule] = {
             "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery", "masked", "prefixLength", "family",
             "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast",
         ),
-        _unit,
+        _constant,
     ),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _each_element),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _traverse_target),
@@ -348,7 +348,7 @@ BY_FUNCTION: Mapping[str, Rule] = {
 
 # fmt: off
 #: The language's own rules; every other overload costs 1.
-BY_OVERLOAD: Mapping[str, Rule] = {
+BY_OVERLOAD: Mapping[str, CostRule] = {
     "string_format": _format, "string_to_bytes": _string_to_bytes, "bytes_to_string": _bytes_to_string,
     "strings_quote": _quote, "starts_with_string": _starts_with, "ends_with_string": _starts_with,
     "in_list": _in_list, "matches_string": _matches, "contains_string": _contains,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from allotment.cel.checking.environment import Environment
 from allotment.cel.checking.types import Type
-from allotment.cel.syntax.ast import Node, Parsed
+from allotment.cel.syntax.ast import Node, ParsedExpression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked:
+class CheckedExpression:
     """A well-typed expression.
 
     ``types`` gives the static type of every node by its id. ``overloads`` gives, for every call, the ids of the
@@ -22,7 +22,7 @@ class Checked:
     """
 
     expr: Node
-    parsed: Parsed
+    parsed: ParsedExpression
     environment: Environment
     types: Mapping[int, Type]
     overloads: Mapping[int, tuple[str, ...]]

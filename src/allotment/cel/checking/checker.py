@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from allotment.cel.checking import types
-from allotment.cel.checking.checked_expression import Checked
-from allotment.cel.checking.declarations import Function, Overload
+from allotment.cel.checking.checked_expression import CheckedExpression
+from allotment.cel.checking.declarations import FunctionDeclaration, Overload
 from allotment.cel.checking.environment import Environment
-from allotment.cel.checking.types import BOOL, DYN, ERROR, INT, STRING, Kind, Type, list_of, map_of, optional_of
-from allotment.cel.checking.unify import Bindings, assignable, assignable_lists, most_general, substitute
+from allotment.cel.checking.types import BOOL, DYN, ERROR, INT, STRING, TypeKind, Type, list_of, map_of, optional_of
+from allotment.cel.checking.unify import Bindings, is_assignable, are_assignable, most_general, substitute
 from allotment.cel.errors import Issues
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import (
@@ -28,7 +28,7 @@ from allotment.cel.syntax.ast import (
     ListExpr,
     MapExpr,
     Node,
-    Parsed,
+    ParsedExpression,
     Select,
     StructExpr,
 )
@@ -42,11 +42,11 @@ _CONST_TYPES: dict[str, Type] = {
 
 #: Types of the arguments -> (overload ids, result type), or None when no overload fits.
 _Outcome = tuple[tuple[str, ...], Type] | None
-_REMEMBERED: dict[tuple[Overload, ...], dict[tuple[Type, ...], _Outcome]] = {}
-_MOST_REMEMBERED = 4096
+_CALL_CACHE: dict[tuple[Overload, ...], dict[tuple[Type, ...], _Outcome]] = {}
+_MAX_CACHED_CALLS = 4096
 
 
-def check(parsed: Parsed, environment: Environment) -> Checked:
+def check(parsed: ParsedExpression, environment: Environment) -> CheckedExpression:
     """Types an expression. Raises CompileError with every finding, ordered by position."""
     issues = Issues(parsed.source)
     checker = _Checker(environment, issues)
@@ -57,7 +57,7 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
             if not t.closed:
                 checker.types[id_] = substitute(bindings, t, True)
         for ident in checker.variables:
-            if checker.types[ident.id].kind is Kind.TYPE:
+            if checker.types[ident.id].kind is TypeKind.TYPE:
                 # Upstream's planner takes any identifier that has a type value for the name of a type.
                 checker.type_names[ident.id] = ident.name
     except types.TypeTooLargeError:
@@ -65,7 +65,7 @@ def check(parsed: Parsed, environment: Environment) -> Checked:
         raise issues.error() from None
     if issues:
         raise issues.error()
-    return Checked(
+    return CheckedExpression(
         expr, parsed, environment, checker.types, checker.overloads, checker.type_names, checker.types[expr.id]
     )
 
@@ -117,7 +117,7 @@ class _Checker:
 
     def lookup(self, name: str) -> tuple[str, Type, bool] | None:
         """What a name denotes: its full name, its type as an expression, and whether it names a type."""
-        for full in self.environment.candidates(name):
+        for full in self.environment.candidate_names(name):
             for scope in reversed(self.scopes):
                 t = scope.get(full)
                 if t is not None:
@@ -130,9 +130,9 @@ class _Checker:
                 return full, types.type_of(t), True
         return None
 
-    def function(self, name: str) -> Function | None:
+    def function(self, name: str) -> FunctionDeclaration | None:
         """The function that a name denotes."""
-        for full in self.environment.candidates(name):
+        for full in self.environment.candidate_names(name):
             function = self.functions.get(full)
             if function is not None:
                 return function
@@ -195,21 +195,21 @@ class _Checker:
         target = self.types[operand.id]
         if not target.closed:
             target = substitute(self.bindings, target, False)
-        if target.kind is Kind.OPAQUE and target.name == "optional_type":
+        if target.kind is TypeKind.OPAQUE and target.name == "optional_type":
             target = target.params[0]
             optional = True
         match target.kind:
-            case Kind.MAP:
+            case TypeKind.MAP:
                 result = target.params[1]
-            case Kind.STRUCT:
+            case TypeKind.STRUCT:
                 result = self.struct_field(node.pos, target.name, field) or ERROR
-            case Kind.PARAM:
-                assignable(self.bindings, DYN, target)
+            case TypeKind.PARAM:
+                is_assignable(self.bindings, DYN, target)
                 result = DYN
-            case Kind.DYN | Kind.ANY | Kind.ERROR:
+            case TypeKind.DYN | TypeKind.ANY | TypeKind.ERROR:
                 result = DYN
             case _:
-                self.issues.report(node.pos, f"type '{target.key}' does not support field selection")
+                self.issues.report(node.pos, f"type '{target.display_name}' does not support field selection")
                 result = DYN
         if optional:
             result = optional_of(result)
@@ -259,7 +259,7 @@ class _Checker:
         return node
 
     def resolve_call(
-        self, node: Call, function: Function, overloads: tuple[Overload, ...], operands: Sequence[Node]
+        self, node: Call, function: FunctionDeclaration, overloads: tuple[Overload, ...], operands: Sequence[Node]
     ) -> Node:
         """Finds the overloads that the operands fit; records them and the result type."""
         known = self.types
@@ -273,23 +273,23 @@ class _Checker:
                 outcome = self.unify_call(overloads, arg_types, self.bindings)
                 break
         else:
-            remembered = _REMEMBERED.get(overloads)
-            if remembered is None:
-                remembered = _REMEMBERED.setdefault(overloads, {})
+            cached = _CALL_CACHE.get(overloads)
+            if cached is None:
+                cached = _CALL_CACHE.setdefault(overloads, {})
             try:
-                outcome = remembered[arg_types]
+                outcome = cached[arg_types]
                 if outcome is None or outcome[1].closed:
                     self.fresh += _param_count(overloads)
                 else:
                     outcome = self.unify_call(overloads, arg_types, self.bindings)
             except KeyError:
                 outcome = self.unify_call(overloads, arg_types, self.bindings)
-                if len(remembered) >= _MOST_REMEMBERED:
-                    remembered.clear()
-                remembered[arg_types] = outcome
+                if len(cached) >= _MAX_CACHED_CALLS:
+                    cached.clear()
+                cached[arg_types] = outcome
         if outcome is None:
             self.types[node.id] = ERROR
-            shown = [substitute(self.bindings, t, True).key for t in arg_types]
+            shown = [substitute(self.bindings, t, True).display_name for t in arg_types]
             receiver = "" if node.target is None else f"{shown.pop(0)}."
             self.issues.report(
                 node.pos,
@@ -312,7 +312,7 @@ class _Checker:
                 params = tuple([p if p.closed else substitute(fresh, p, False) for p in params])
                 if not overload_result.closed:
                     overload_result = substitute(fresh, overload_result, False)
-            if not assignable_lists(bindings, arg_types, params):
+            if not are_assignable(bindings, arg_types, params):
                 continue
             matched.append(overload.id)
             if not overload_result.closed:
@@ -328,26 +328,26 @@ class _Checker:
         self.types[node.id] = BOOL
         self.overloads[node.id] = ("logical_and" if node.function == ast.AND else "logical_or",)
         for operand, t in zip(operands, arg_types, strict=True):
-            if t is not BOOL and not assignable(self.bindings, t, BOOL):
+            if t is not BOOL and not is_assignable(self.bindings, t, BOOL):
                 self.types[node.id] = ERROR
-                self.issues.report(operand.pos, f"expected type 'bool' but found '{t.key}'")
+                self.issues.report(operand.pos, f"expected type 'bool' but found '{t.display_name}'")
 
     # Literals.
 
     def unwrapped(self, node: Node) -> Type:
         """The value type of an optional element or entry."""
         t = self.types[node.id]
-        if t.kind is Kind.OPAQUE and t.name == "optional_type":
+        if t.kind is TypeKind.OPAQUE and t.name == "optional_type":
             return t.params[0]
         if not t.dynamic:
-            self.issues.report(node.pos, f"expected type '{optional_of(t).key}' but found '{t.key}'")
+            self.issues.report(node.pos, f"expected type '{optional_of(t).display_name}' but found '{t.display_name}'")
         return t
 
     def join(self, previous: Type | None, current: Type) -> Type:
         """The common type of two elements; dyn when there is none (the validators look at that later)."""
         if previous is None or previous is current:
             return current
-        if assignable(self.bindings, previous, current):
+        if is_assignable(self.bindings, previous, current):
             return most_general(previous, current)
         return DYN
 
@@ -383,7 +383,7 @@ class _Checker:
         node.name, t, _ = found
         result = ERROR
         fields_of = node.name
-        if t.kind is not Kind.TYPE:
+        if t.kind is not TypeKind.TYPE:
             self.issues.report(node.pos, f"'{t.name}' is not a type")
         elif (message := self.environment.message_name(t.params[0])) is None:
             self.issues.report(node.pos, f"'{t.params[0].name}' is not a message type")
@@ -395,10 +395,10 @@ class _Checker:
             field.value = self.check(field.value)
             declared = self.struct_field(field.pos, fields_of, field.name) or ERROR
             given = self.unwrapped(field.value) if field.optional else self.types[field.value.id]
-            if not assignable(self.bindings, declared, given):
+            if not is_assignable(self.bindings, declared, given):
                 self.issues.report(
                     field.pos,
-                    f"expected type of field '{field.name}' is '{declared.key}' but provided type is '{given.key}'",
+                    f"expected type of field '{field.name}' is '{declared.display_name}' but provided type is '{given.display_name}'",
                 )
         return node
 
@@ -429,18 +429,18 @@ class _Checker:
         """The types of the iteration variables for a range of this type."""
         two = node.iter_var2 is not None
         match over.kind:
-            case Kind.LIST:
+            case TypeKind.LIST:
                 element = over.params[0]
                 return (INT, element) if two else (element, element)
-            case Kind.MAP:
+            case TypeKind.MAP:
                 return over.params[0], over.params[1]
-            case Kind.DYN | Kind.ERROR | Kind.PARAM:
-                assignable(self.bindings, DYN, over)
+            case TypeKind.DYN | TypeKind.ERROR | TypeKind.PARAM:
+                is_assignable(self.bindings, DYN, over)
                 return DYN, DYN
             case _:
                 self.issues.report(
                     node.iter_range.pos,
-                    f"expression of type '{over.key}' cannot be range of a comprehension "
+                    f"expression of type '{over.display_name}' cannot be range of a comprehension "
                     "(must be list, map, or dynamic)",
                 )
                 return ERROR, ERROR
@@ -448,8 +448,8 @@ class _Checker:
     def require(self, node: Node, wanted: Type) -> None:
         """Reports a node whose type is not assignable to the wanted one."""
         found = self.types[node.id]
-        if found is not wanted and not assignable(self.bindings, wanted, found):
-            self.issues.report(node.pos, f"expected type '{wanted.key}' but found '{found.key}'")
+        if found is not wanted and not is_assignable(self.bindings, wanted, found):
+            self.issues.report(node.pos, f"expected type '{wanted.display_name}' but found '{found.display_name}'")
 
 
 # fmt: off

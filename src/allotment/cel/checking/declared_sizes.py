@@ -6,46 +6,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class Declared:
+class DeclaredType:
     """What the device's type declares about a value: its largest size and what can be reached from it."""
 
-    __slots__ = ("size", "fields", "key", "element", "any_name")
+    __slots__ = ("max_size", "fields", "key", "element", "any_field")
 
     def __init__(
         self,
-        size: int,
-        fields: Mapping[str, Declared] | None = None,
-        key: Declared | None = None,
-        element: Declared | None = None,
-        any_name: bool = False,
+        max_size: int,
+        fields: Mapping[str, DeclaredType] | None = None,
+        key: DeclaredType | None = None,
+        element: DeclaredType | None = None,
+        any_field: bool = False,
     ) -> None:
-        self.size = size
+        self.max_size = max_size
         self.fields = fields or {}
         self.key = key
         self.element = element
-        self.any_name = any_name
+        self.any_field = any_field
 
-    def field(self, name: str) -> Declared | None:
+    def field(self, name: str) -> DeclaredType | None:
         """The value under a field name; only attribute maps know that every name leads to an attribute."""
-        return self.fields.get(name) or (self.element if self.any_name else None)
+        return self.fields.get(name) or (self.element if self.any_field else None)
 
 
 # Sizes from the ResourceSlice API: 63 for domains and driver names, 32 for ids, 64 for attribute values, 32 attributes
 # and capacities together. A quantity has no size.
-_ATTRIBUTE_IDS = Declared(32, key=Declared(32), element=Declared(64), any_name=True)
-_CAPACITY_IDS = Declared(32, key=Declared(32), element=Declared(0))
-DEVICE = Declared(
+_ATTRIBUTE_IDS = DeclaredType(32, key=DeclaredType(32), element=DeclaredType(64), any_field=True)
+_CAPACITY_IDS = DeclaredType(32, key=DeclaredType(32), element=DeclaredType(0))
+DEVICE = DeclaredType(
     0,
     {
-        "driver": Declared(63),
-        "allowMultipleAllocations": Declared(1),
-        "attributes": Declared(32, key=Declared(63), element=_ATTRIBUTE_IDS),
-        "capacity": Declared(32, key=Declared(63), element=_CAPACITY_IDS),
+        "driver": DeclaredType(63),
+        "allowMultipleAllocations": DeclaredType(1),
+        "attributes": DeclaredType(32, key=DeclaredType(63), element=_ATTRIBUTE_IDS),
+        "capacity": DeclaredType(32, key=DeclaredType(63), element=_CAPACITY_IDS),
     },
 )
 
 
-class Path:
+class DeclaredPath:
     """How a value is reached from the device: names, ``@keys`` and ``@values``.
 
     Upstream keeps paths in Go slices and extends them with ``append``, which writes into spare capacity that other
@@ -61,20 +61,20 @@ class Path:
         self.length = length
         self.capacity = capacity
 
-    def then(self, name: str) -> Path:
+    def child(self, name: str) -> DeclaredPath:
         """The path one step on."""
         names, length, capacity = self.names, self.length, self.capacity
         if length == capacity:
-            return Path([*names[:length], name], length + 1, 2 * capacity)
+            return DeclaredPath([*names[:length], name], length + 1, 2 * capacity)
         if length < len(names):
             names[length] = name
         else:
             names.append(name)
-        return Path(names, length + 1, capacity)
+        return DeclaredPath(names, length + 1, capacity)
 
-    def declared(self) -> Declared | None:
+    def declared_type(self) -> DeclaredType | None:
         """What is declared there now."""
-        at: Declared | None = DEVICE
+        at: DeclaredType | None = DEVICE
         for name in self.names[1 : self.length]:
             if at is None:
                 return None
@@ -87,6 +87,6 @@ class Path:
         return at
 
 
-def device_path() -> Path:
+def device_path() -> DeclaredPath:
     """The path of the variable ``device`` itself."""
-    return Path(["device"], 1, 1)
+    return DeclaredPath(["device"], 1, 1)

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.declarations import Function, Overload, core, extensions, functions, kubernetes, parse_table
-from allotment.cel.checking.types import Kind, Type
+from allotment.cel.checking.declarations import FunctionDeclaration, Overload, core, extensions, functions, kubernetes, parse_table
+from allotment.cel.checking.types import TypeKind, Type
 from allotment.cel.syntax.macros import MACROS, MACROS_WITHOUT_SORT_BY, Macro
 from allotment.model.features import Features
 
@@ -88,13 +88,13 @@ _ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
 
 # fmt: off
 #: The message that a literal of a well-known type builds, by kind.
-_MESSAGE_OF_KIND: Mapping[Kind, str] = {
-    Kind.ANY: "google.protobuf.Any", Kind.DYN: "google.protobuf.Value", Kind.NULL: "google.protobuf.NullValue",
-    Kind.DURATION: "google.protobuf.Duration", Kind.TIMESTAMP: "google.protobuf.Timestamp",
-    Kind.BOOL: "google.protobuf.BoolValue", Kind.BYTES: "google.protobuf.BytesValue",
-    Kind.DOUBLE: "google.protobuf.DoubleValue", Kind.INT: "google.protobuf.Int64Value",
-    Kind.UINT: "google.protobuf.UInt64Value", Kind.STRING: "google.protobuf.StringValue",
-    Kind.LIST: "google.protobuf.ListValue", Kind.MAP: "google.protobuf.Struct",
+_MESSAGE_OF_KIND: Mapping[TypeKind, str] = {
+    TypeKind.ANY: "google.protobuf.Any", TypeKind.DYN: "google.protobuf.Value", TypeKind.NULL: "google.protobuf.NullValue",
+    TypeKind.DURATION: "google.protobuf.Duration", TypeKind.TIMESTAMP: "google.protobuf.Timestamp",
+    TypeKind.BOOL: "google.protobuf.BoolValue", TypeKind.BYTES: "google.protobuf.BytesValue",
+    TypeKind.DOUBLE: "google.protobuf.DoubleValue", TypeKind.INT: "google.protobuf.Int64Value",
+    TypeKind.UINT: "google.protobuf.UInt64Value", TypeKind.STRING: "google.protobuf.StringValue",
+    TypeKind.LIST: "google.protobuf.ListValue", TypeKind.MAP: "google.protobuf.Struct",
 }
 # fmt: on
 
@@ -111,7 +111,7 @@ class Environment:
 
     kube: str
     name: EnvName
-    functions: Mapping[str, Function]
+    functions: Mapping[str, FunctionDeclaration]
     variables: Mapping[str, Type]
     type_names: Mapping[str, Type]
     structs: Mapping[str, Mapping[str, Type]]
@@ -140,7 +140,7 @@ class Environment:
             container=container,
         )
 
-    def candidates(self, name: str) -> tuple[str, ...]:
+    def candidate_names(self, name: str) -> tuple[str, ...]:
         """The full names that a name can stand for, innermost namespace first; a leading dot means the root."""
         if name.startswith("."):
             return (name[1:],)
@@ -156,7 +156,7 @@ class Environment:
 
     def message_name(self, t: Type) -> str | None:
         """The message whose fields a literal of this type may set; None when the type is no message."""
-        if t.kind is Kind.STRUCT:
+        if t.kind is TypeKind.STRUCT:
             return t.name
         known = (
             t.nullable
@@ -172,7 +172,7 @@ def _rows(tables: tuple[str, ...]) -> tuple[tuple[str, Overload], ...]:
 
 
 @cache
-def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes: bool) -> Environment:
+def declare_environment(kube: str, name: EnvName, consumable_capacity: bool, list_attributes: bool) -> Environment:
     """The environment of a release, with the state of the gates DRAConsumableCapacity and DRAListTypeAttributes."""
     minor = int(kube.removeprefix("1."))
     stored = name == "stored"
@@ -213,6 +213,6 @@ def declare(kube: str, name: EnvName, consumable_capacity: bool, list_attributes
 
 def environment(features: Features, name: EnvName = "stored") -> Environment:
     """The environment that a cluster with these features uses."""
-    return declare(
+    return declare_environment(
         features.kube, name, features.enabled("DRAConsumableCapacity"), features.enabled("DRAListTypeAttributes")
     )

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from allotment.cel.checking import call_costs, ranges
 from allotment.cel.checking.call_costs import CallCost, Operand
-from allotment.cel.checking.checked_expression import Checked
-from allotment.cel.checking.declared_sizes import Declared, Path, device_path
+from allotment.cel.checking.checked_expression import CheckedExpression
+from allotment.cel.checking.declared_sizes import DeclaredType, DeclaredPath, device_path
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
-from allotment.cel.checking.types import Kind, Type
+from allotment.cel.checking.types import TypeKind, Type
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 
-_SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
-_NOTHING_YET: Range = (MAX, 0)
+_SCALARS = frozenset({TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT})
+_EMPTY_UNION: Range = (MAX, 0)
 
 
 class _Entries(NamedTuple):
@@ -32,15 +32,15 @@ class _Entries(NamedTuple):
         return _Entries(self.is_list, ranges.union(self.key, other.key), ranges.union(self.value, other.value))
 
 
-class _Local(NamedTuple):
+class _LocalVariable(NamedTuple):
     """A variable of a fold."""
 
-    path: Path | None
+    path: DeclaredPath | None
     size: Range | None
     entries: _Entries | None
 
 
-def estimate(checked: Checked, part: Node | None = None) -> Range:
+def estimate(checked: CheckedExpression, part: Node | None = None) -> Range:
     """The least and most that an evaluation is expected to cost, in cost units; saturates at 2^64-1.
 
     Of a ``part`` that stands in no fold, where only that is of interest.
@@ -53,11 +53,11 @@ class _Estimator:
 
     __slots__ = ("types", "overloads", "locals", "paths", "sizes", "entries")
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: CheckedExpression) -> None:
         self.types = checked.types
         self.overloads = checked.overloads
-        self.locals: dict[str, list[_Local]] = {}
-        self.paths: dict[int, Path | None] = {}
+        self.locals: dict[str, list[_LocalVariable]] = {}
+        self.paths: dict[int, DeclaredPath | None] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, _Entries] = {}
 
@@ -91,7 +91,7 @@ class _Estimator:
 
     # What is known about nodes.
 
-    def local(self, name: str) -> _Local | None:
+    def local(self, name: str) -> _LocalVariable | None:
         """The innermost variable of that name."""
         stack = self.locals.get(name)
         return stack[-1] if stack else None
@@ -110,7 +110,7 @@ class _Estimator:
                 return ranges.fixed(len(node.entries))
         declared = self.declared(node)
         if declared is not None:
-            self.sizes[node.id] = found = (0, declared.size)
+            self.sizes[node.id] = found = (0, declared.max_size)
             return found
         if _is_scalar(self.types[node.id]):
             return ONE
@@ -120,7 +120,7 @@ class _Estimator:
                 return local.size
         return None
 
-    def path(self, node: Node) -> Path | None:
+    def path(self, node: Node) -> DeclaredPath | None:
         """How a node's value is reached from the device."""
         if isinstance(node, Ident):
             local = self.local(node.name)
@@ -128,10 +128,10 @@ class _Estimator:
                 return local.path
         return self.paths.get(node.id)
 
-    def declared(self, node: Node) -> Declared | None:
+    def declared(self, node: Node) -> DeclaredType | None:
         """What is declared about a node's value."""
         path = self.path(node)
-        return None if path is None else path.declared()
+        return None if path is None else path.declared_type()
 
     def size_or_unknown(self, node: Node) -> Range:
         size = self.size(node)
@@ -155,11 +155,11 @@ class _Estimator:
         cost = self.cost(node.operand)
         if node.test_only:
             return cost
-        if self.types[node.operand.id].kind in (Kind.MAP, Kind.STRUCT, Kind.PARAM):
+        if self.types[node.operand.id].kind in (TypeKind.MAP, TypeKind.STRUCT, TypeKind.PARAM):
             cost = ranges.add(cost, ONE)
         path = self.path(node.operand)
         if path is not None:
-            self.paths[node.id] = path.then(node.field)
+            self.paths[node.id] = path.child(node.field)
         elif node.field == "device":
             # A path that starts here looks like the variable, whatever the operand is.
             self.paths[node.id] = device_path()
@@ -167,7 +167,7 @@ class _Estimator:
 
     def list_literal(self, node: ListExpr) -> Range:
         total = ranges.fixed(call_costs.LIST)
-        element = _NOTHING_YET if node.elements else ZERO
+        element = _EMPTY_UNION if node.elements else ZERO
         for e in node.elements:
             total = ranges.add(total, self.cost(e))
             element = ranges.union(element, self.size_or_unknown(e))
@@ -176,7 +176,7 @@ class _Estimator:
 
     def map_literal(self, node: MapExpr) -> Range:
         total = ranges.fixed(call_costs.MAP)
-        key = value = _NOTHING_YET if node.entries else ZERO
+        key = value = _EMPTY_UNION if node.entries else ZERO
         for entry in node.entries:
             total = ranges.add(total, ranges.add(self.cost(entry.key), self.cost(entry.value)))
             key = ranges.union(key, self.size_or_unknown(entry.key))
@@ -203,7 +203,7 @@ class _Estimator:
         if node.target is not None:
             total = self.cost(node.target)
             target = self.operand(node.target)
-        cost: Range = _NOTHING_YET
+        cost: Range = _EMPTY_UNION
         result: Range | None = None
         for overload in self.overloads[node.id]:
             own = self.overload_cost(node, overload, target, args, arg_costs)
@@ -215,7 +215,7 @@ class _Estimator:
                 result = None if entries is None else entries.value
                 path = self.path(node.args[0])
                 if path is not None:
-                    self.paths[node.id] = path.then("@items" if overload == "index_list" else "@values")
+                    self.paths[node.id] = path.child("@items" if overload == "index_list" else "@values")
             if result is None:
                 result = self.size(node)
         if result is not None:
@@ -275,7 +275,7 @@ class _Estimator:
 
     # Folds.
 
-    def push(self, name: str, local: _Local) -> None:
+    def push(self, name: str, local: _LocalVariable) -> None:
         self.locals.setdefault(name, []).append(local)
 
     def bind(self, node: Comprehension) -> Range:
@@ -287,26 +287,26 @@ class _Estimator:
         self.same_sizes(node, node.result)
         return total
 
-    def variable(self, value: Node) -> _Local:
+    def variable(self, value: Node) -> _LocalVariable:
         """A variable that holds a node's value."""
-        return _Local(self.path(value), self.size(value), self.entries_of(value))
+        return _LocalVariable(self.path(value), self.size(value), self.entries_of(value))
 
     def fold(self, node: Comprehension) -> Range:
         over = node.iter_range
         total = ranges.add(self.cost(over), self.cost(node.accu_init))
         self.push(node.accu_var, self.variable(node.accu_init))
         entries = self.entries_of(over)
-        is_list = entries.is_list if entries is not None else self.types[over.id].kind is Kind.LIST
+        is_list = entries.is_list if entries is not None else self.types[over.id].kind is TypeKind.LIST
         key = None if entries is None else entries.key
         value = None if entries is None else entries.value
         path = self.path(over)
         if node.iter_var2 is not None:
-            self.push(node.iter_var, _step(path, "@indices" if is_list else "@keys", key))
-            self.push(node.iter_var2, _step(path, "@items" if is_list else "@values", value))
+            self.push(node.iter_var, _iteration_variable(path, "@indices" if is_list else "@keys", key))
+            self.push(node.iter_var2, _iteration_variable(path, "@items" if is_list else "@values", value))
         elif is_list:
-            self.push(node.iter_var, _step(path, "@items", value))
+            self.push(node.iter_var, _iteration_variable(path, "@items", value))
         else:
-            self.push(node.iter_var, _step(path, "@keys", key))
+            self.push(node.iter_var, _iteration_variable(path, "@keys", key))
         each = self.cost(node.loop_condition)
         each = ranges.add(self.cost(node.loop_step), each)
         self.locals[node.iter_var].pop()
@@ -329,9 +329,9 @@ class _Estimator:
         return total
 
 
-def _step(path: Path | None, name: str, size: Range | None) -> _Local:
+def _iteration_variable(path: DeclaredPath | None, name: str, size: Range | None) -> _LocalVariable:
     """An iteration variable that stands for the keys or values behind a path."""
-    return _Local(None if path is None else path.then(name), size, None)
+    return _LocalVariable(None if path is None else path.child(name), size, None)
 
 
 def _is_bind(node: Comprehension) -> bool:
@@ -347,6 +347,6 @@ def _is_bind(node: Comprehension) -> bool:
 
 def _is_scalar(t: Type) -> bool:
     """Whether every value of a type has size 1; optionals count as what they hold."""
-    while t.kind is Kind.OPAQUE and t.name == "optional_type":
+    while t.kind is TypeKind.OPAQUE and t.name == "optional_type":
         t = t.params[0]
     return t.kind in _SCALARS

@@ -9,14 +9,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 #: Bindings can double a map type with each use, so written types could grow without bound.
-_LARGEST = 2_000
+_MAX_SIZE = 2_000
 
 
 class TypeTooLargeError(Exception):
     """Raised when a type would have more than 2,000 names in it; no useful expression has one of 50."""
 
 
-class Kind(IntEnum):
+class TypeKind(IntEnum):
     """Categories that unification tells apart."""
 
     ERROR = 0
@@ -47,24 +47,24 @@ class Type:
     in the written type.
     """
 
-    __slots__ = ("kind", "name", "params", "closed", "dynamic", "nullable", "size", "key")
+    __slots__ = ("kind", "name", "params", "closed", "dynamic", "nullable", "size", "display_name")
 
-    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...], nullable: bool = False) -> None:
+    def __init__(self, kind: TypeKind, name: str, params: tuple[Type, ...], nullable: bool = False) -> None:
         self.kind = kind
         self.name = name
         self.params = params
         self.nullable = nullable
-        self.closed: bool = kind is not Kind.PARAM and all(p.closed for p in params)
-        self.dynamic = kind is Kind.DYN or kind is Kind.ANY
+        self.closed: bool = kind is not TypeKind.PARAM and all(p.closed for p in params)
+        self.dynamic = kind is TypeKind.DYN or kind is TypeKind.ANY
         self.size: int = 1 + sum(p.size for p in params)
-        if self.size > _LARGEST:
+        if self.size > _MAX_SIZE:
             raise TypeTooLargeError
         #: How the type is spelled in overload errors; type parameters are bound under this spelling.
-        self.key = _display(self)
+        self.display_name = _display(self)
 
     def __str__(self) -> str:
         """The spelling of ``outputType`` and of type errors that do not concern overloads."""
-        if self.kind is Kind.PARAM:
+        if self.kind is TypeKind.PARAM:
             return f"<{self.name}>"
         name = f"wrapper({self.name})" if self.nullable else self.name
         if not self.params:
@@ -76,11 +76,11 @@ class Type:
 
 
 _OVERLOAD_NAMES = {
-    Kind.ANY: "any",
-    Kind.DURATION: "duration",
-    Kind.ERROR: "!error!",
-    Kind.NULL: "null",
-    Kind.TIMESTAMP: "timestamp",
+    TypeKind.ANY: "any",
+    TypeKind.DURATION: "duration",
+    TypeKind.ERROR: "!error!",
+    TypeKind.NULL: "null",
+    TypeKind.TIMESTAMP: "timestamp",
 }
 
 
@@ -91,13 +91,13 @@ def _display(t: Type) -> str:
         return special
     if not t.params:
         return f"wrapper({t.name})" if t.nullable else t.name
-    return f"{t.name}({', '.join(p.key for p in t.params)})"
+    return f"{t.name}({', '.join(p.display_name for p in t.params)})"
 
 
-_INTERNED: dict[tuple[Kind, str, tuple[Type, ...], bool], Type] = {}
+_INTERNED: dict[tuple[TypeKind, str, tuple[Type, ...], bool], Type] = {}
 
 
-def _intern(kind: Kind, name: str, params: tuple[Type, ...] = (), nullable: bool = False) -> Type:
+def _intern(kind: TypeKind, name: str, params: tuple[Type, ...] = (), nullable: bool = False) -> Type:
     key = (kind, name, params, nullable)
     found = _INTERNED.get(key)
     if found is None:
@@ -105,55 +105,55 @@ def _intern(kind: Kind, name: str, params: tuple[Type, ...] = (), nullable: bool
     return found
 
 
-ERROR = _intern(Kind.ERROR, "error")
-DYN = _intern(Kind.DYN, "dyn")
-ANY = _intern(Kind.ANY, "google.protobuf.Any")
-BOOL = _intern(Kind.BOOL, "bool")
-BYTES = _intern(Kind.BYTES, "bytes")
-DOUBLE = _intern(Kind.DOUBLE, "double")
-DURATION = _intern(Kind.DURATION, "google.protobuf.Duration")
-INT = _intern(Kind.INT, "int")
-NULL = _intern(Kind.NULL, "null_type")
-STRING = _intern(Kind.STRING, "string")
-TIMESTAMP = _intern(Kind.TIMESTAMP, "google.protobuf.Timestamp")
-UINT = _intern(Kind.UINT, "uint")
+ERROR = _intern(TypeKind.ERROR, "error")
+DYN = _intern(TypeKind.DYN, "dyn")
+ANY = _intern(TypeKind.ANY, "google.protobuf.Any")
+BOOL = _intern(TypeKind.BOOL, "bool")
+BYTES = _intern(TypeKind.BYTES, "bytes")
+DOUBLE = _intern(TypeKind.DOUBLE, "double")
+DURATION = _intern(TypeKind.DURATION, "google.protobuf.Duration")
+INT = _intern(TypeKind.INT, "int")
+NULL = _intern(TypeKind.NULL, "null_type")
+STRING = _intern(TypeKind.STRING, "string")
+TIMESTAMP = _intern(TypeKind.TIMESTAMP, "google.protobuf.Timestamp")
+UINT = _intern(TypeKind.UINT, "uint")
 #: ``type`` without a parameter.
-TYPE = _intern(Kind.TYPE, "type")
+TYPE = _intern(TypeKind.TYPE, "type")
 
 
 def list_of(element: Type) -> Type:
     """``list(element)``."""
-    return _intern(Kind.LIST, "list", (element,))
+    return _intern(TypeKind.LIST, "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
     """``map(key, value)``."""
-    return _intern(Kind.MAP, "map", (key, value))
+    return _intern(TypeKind.MAP, "map", (key, value))
 
 
 def type_of(t: Type) -> Type:
     """The type of a type value: ``type(t)``."""
-    return _intern(Kind.TYPE, "type", (t,))
+    return _intern(TypeKind.TYPE, "type", (t,))
 
 
 def param(name: str) -> Type:
     """A type parameter."""
-    return _intern(Kind.PARAM, name)
+    return _intern(TypeKind.PARAM, name)
 
 
 def opaque(name: str, *params: Type) -> Type:
     """An abstract type such as ``optional_type(T)``."""
-    return _intern(Kind.OPAQUE, name, params)
+    return _intern(TypeKind.OPAQUE, name, params)
 
 
 def struct(name: str) -> Type:
     """An object type known by name only (Kubernetes' own values, ``kubernetes.DRADevice``)."""
-    return _intern(Kind.STRUCT, name)
+    return _intern(TypeKind.STRUCT, name)
 
 
 def optional_of(t: Type) -> Type:
     """``optional_type(t)``."""
-    return _intern(Kind.OPAQUE, "optional_type", (t,))
+    return _intern(TypeKind.OPAQUE, "optional_type", (t,))
 
 
 def wrapper(t: Type) -> Type:

@@ -11,40 +11,40 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.types import Kind, Type
+from allotment.cel.checking.types import TypeKind, Type
 
 #: Type parameter -> what it stands for (which may hold parameters again).
 Bindings: TypeAlias = "dict[Type, Type]"
 
-_PARAM, _NULL, _ERROR, _TYPE = Kind.PARAM, Kind.NULL, Kind.ERROR, Kind.TYPE
-_STRUCTURED = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP})
-_NULLABLE = frozenset({Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.TIMESTAMP, Kind.NULL, Kind.DYN})
+_PARAM, _NULL, _ERROR, _TYPE = TypeKind.PARAM, TypeKind.NULL, TypeKind.ERROR, TypeKind.TYPE
+_STRUCTURED = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP})
+_NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.ANY, TypeKind.DURATION, TypeKind.TIMESTAMP, TypeKind.NULL, TypeKind.DYN})
 
 
-def assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
+def is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
     """Whether ``t1`` may stand for ``t2``; binds parameters on success, and only then."""
     if t1.closed and t2.closed:
-        return _fits_closed(t1, t2)
+        return _is_assignable_closed(t1, t2)
     trial = dict(bindings)
-    if not _fits(trial, t1, t2):
+    if not _is_assignable(trial, t1, t2):
         return False
     bindings.update(trial)
     return True
 
 
-def assignable_lists(bindings: Bindings, first: Sequence[Type], second: Sequence[Type]) -> bool:
+def are_assignable(bindings: Bindings, first: Sequence[Type], second: Sequence[Type]) -> bool:
     """Like ``assignable`` for each pair in turn, all or nothing; the lengths must agree."""
     if len(first) != len(second):
         return False
     trial: Bindings | None = None
     for t1, t2 in zip(first, second, strict=True):
         if t1.closed and t2.closed:
-            if not _fits_closed(t1, t2):
+            if not _is_assignable_closed(t1, t2):
                 return False
             continue
         if trial is None:
             trial = dict(bindings)
-        if not _fits(trial, t1, t2):
+        if not _is_assignable(trial, t1, t2):
             return False
     if trial is not None:
         bindings.update(trial)
@@ -52,7 +52,7 @@ def assignable_lists(bindings: Bindings, first: Sequence[Type], second: Sequence
 
 
 @lru_cache(maxsize=8192)
-def _fits_closed(t1: Type, t2: Type) -> bool:
+def _is_assignable_closed(t1: Type, t2: Type) -> bool:
     """The rules for types without parameters; remembered, because deep types share their parts."""
     if t1 is t2:
         return True
@@ -69,23 +69,23 @@ def _fits_closed(t1: Type, t2: Type) -> bool:
         return True
     if t1.name != t2.name or len(t1.params) != len(t2.params):
         return False
-    return all(_fits_closed(p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
+    return all(_is_assignable_closed(p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
 
 
-def _fits(bindings: Bindings, t1: Type, t2: Type) -> bool:
+def _is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
     """Whether ``t1`` may stand for ``t2``, binding as it goes."""
     kind1, kind2 = t1.kind, t2.kind
     if kind2 is _PARAM:
         bound = t2 in bindings
-        if _substitutes(bindings, t1, t2):
+        if _is_valid_substitution(bindings, t1, t2):
             return True
         # A parameter that is bound already and does not agree cannot be saved by the other direction.
         if bound:
             return False
     if kind1 is _PARAM:
-        return _substitutes(bindings, t2, t1)
+        return _is_valid_substitution(bindings, t2, t1)
     if t1.closed and t2.closed:
-        return _fits_closed(t1, t2)
+        return _is_assignable_closed(t1, t2)
     if t1.dynamic or t2.dynamic or kind1 is _ERROR or kind2 is _ERROR:
         return True
     if kind1 is _NULL:
@@ -98,30 +98,30 @@ def _fits(bindings: Bindings, t1: Type, t2: Type) -> bool:
         return True
     if kind1 not in _STRUCTURED or t1.name != t2.name or len(t1.params) != len(t2.params):
         return False
-    return all(_fits(bindings, p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
+    return all(_is_assignable(bindings, p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
 
 
-def _substitutes(bindings: Bindings, t: Type, param: Type) -> bool:
+def _is_valid_substitution(bindings: Bindings, t: Type, param: Type) -> bool:
     """Whether a parameter can stand for ``t``: it does already, it can be widened to, or it is free."""
     if t is param:
         return True
     current = bindings.get(param)
     if current is None:
-        if _absent(bindings, param, t):
+        if _not_referenced_in(bindings, param, t):
             bindings[param] = t
             return True
         return False
     if t is current:
         return True
-    if not _fits(bindings, t, current):
+    if not _is_assignable(bindings, t, current):
         return False
     wider = most_general(t, current)
-    if _absent(bindings, param, wider):
+    if _not_referenced_in(bindings, param, wider):
         bindings[param] = wider
     return True
 
 
-def _absent(bindings: Bindings, param: Type, within: Type) -> bool:
+def _not_referenced_in(bindings: Bindings, param: Type, within: Type) -> bool:
     """Whether a parameter does not occur in a type, bindings followed."""
     if param is within:
         return False
@@ -129,16 +129,16 @@ def _absent(bindings: Bindings, param: Type, within: Type) -> bool:
         return True
     if within.kind is _PARAM:
         bound = bindings.get(within)
-        return bound is None or _absent(bindings, param, bound)
-    return all(_absent(bindings, param, p) for p in within.params)
+        return bound is None or _not_referenced_in(bindings, param, bound)
+    return all(_not_referenced_in(bindings, param, p) for p in within.params)
 
 
 def most_general(t1: Type, t2: Type) -> Type:
     """The less specific of two types that unify."""
-    return t1 if _equal_or_wider(t1, t2) else t2
+    return t1 if _is_equal_or_less_specific(t1, t2) else t2
 
 
-def _equal_or_wider(t1: Type, t2: Type) -> bool:
+def _is_equal_or_less_specific(t1: Type, t2: Type) -> bool:
     if t1 is t2 or t1.dynamic or t1.kind is _PARAM:
         return True
     if t2.dynamic or t2.kind is _PARAM or t1.kind is not t2.kind:
@@ -147,25 +147,25 @@ def _equal_or_wider(t1: Type, t2: Type) -> bool:
         return True
     if t1.name != t2.name or len(t1.params) != len(t2.params):
         return False
-    return all(_equal_or_wider(p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
+    return all(_is_equal_or_less_specific(p1, p2) for p1, p2 in zip(t1.params, t2.params, strict=True))
 
 
-def substitute(bindings: Bindings, t: Type, free_to_dyn: bool) -> Type:
+def substitute(bindings: Bindings, t: Type, type_param_to_dyn: bool) -> Type:
     """A type with its bound parameters replaced; unbound ones become dyn when asked."""
     if t.closed:
         return t
     if t.kind is _PARAM:
         bound = bindings.get(t)
         if bound is not None:
-            return substitute(bindings, bound, free_to_dyn)
-        return types.DYN if free_to_dyn else t
-    params = [p if p.closed else substitute(bindings, p, free_to_dyn) for p in t.params]
+            return substitute(bindings, bound, type_param_to_dyn)
+        return types.DYN if type_param_to_dyn else t
+    params = [p if p.closed else substitute(bindings, p, type_param_to_dyn) for p in t.params]
     match t.kind:
-        case Kind.LIST:
+        case TypeKind.LIST:
             return types.list_of(params[0])
-        case Kind.MAP:
+        case TypeKind.MAP:
             return types.map_of(params[0], params[1])
-        case Kind.TYPE:
+        case TypeKind.TYPE:
             return types.type_of(params[0])
         case _:
             return types.opaque(t.name, *params)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from allotment.cel import regex
 from allotment.cel.checking import types
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
-from allotment.cel.checking.types import Kind, Type
+from allotment.cel.checking.types import TypeKind, Type
 from allotment.cel.errors import Issues
 from allotment.cel.evaluation import timestamps
 from allotment.cel.evaluation.values import EvaluationError
@@ -19,7 +19,7 @@ _FIRST_SECOND = -62135596800
 _LAST_SECOND = 253402300799
 
 
-def validate(checked: Checked) -> None:
+def validate(checked: CheckedExpression) -> None:
     """Raises CompileError with every finding."""
     issues = Issues(checked.parsed.source)
     # Whether a node lies inside a call of format goes down the tree with it.
@@ -35,10 +35,10 @@ def validate(checked: Checked) -> None:
             formatted = formatted or node.function == "format"
         elif kind is ListExpr and not formatted:
             assert isinstance(node, ListExpr)
-            _one_type_in_list(node, checked, issues)
+            _check_list_types(node, checked, issues)
         elif kind is MapExpr and not formatted:
             assert isinstance(node, MapExpr)
-            _one_type_in_map(node, checked, issues)
+            _check_map_types(node, checked, issues)
         stack.extend((child, formatted) for child in children(node))
     if issues:
         raise issues.error()
@@ -72,11 +72,11 @@ def _valid_regex(value: object) -> bool:
     return True
 
 
-def _constant_argument(valid: Callable[[object], bool]) -> Callable[[Call, Checked, Issues], None]:
+def _constant_argument(valid: Callable[[object], bool]) -> Callable[[Call, CheckedExpression, Issues], None]:
     """A rule on the first argument, where it is a literal. (For the global ``matches`` that is the text, not the
     pattern; upstream looks there too.)"""
 
-    def rule(node: Call, checked: Checked, issues: Issues) -> None:
+    def rule(node: Call, checked: CheckedExpression, issues: Issues) -> None:
         if node.args and isinstance(node.args[0], Const) and not valid(node.args[0].value):
             issues.report(node.args[0].pos, f"invalid {node.function} argument")
 
@@ -86,13 +86,13 @@ def _constant_argument(valid: Callable[[object], bool]) -> Callable[[Call, Check
 # One type per literal.
 
 
-def _value_type(node: Node, optional: bool, checked: Checked, issues: Issues) -> Type:
+def _value_type(node: Node, optional: bool, checked: CheckedExpression, issues: Issues) -> Type:
     t = checked.types[node.id]
     if not optional:
         return t
     if not t.params:
         # Upstream crashes here: an optional element of a type only known at run time.
-        issues.report(node.pos, f"expected type 'optional_type({t.key})' but found '{t.key}'")
+        issues.report(node.pos, f"expected type 'optional_type({t.display_name})' but found '{t.display_name}'")
         return t
     return t.params[0]
 
@@ -109,70 +109,70 @@ def _same(first: Type, second: Type) -> bool:
     )
 
 
-def _mismatch(node: Node, wanted: Type, found: Type, issues: Issues) -> None:
-    issues.report(node.pos, f"expected type '{wanted.key}' but found '{found.key}'")
+def _report_mismatch(node: Node, expected: Type, found: Type, issues: Issues) -> None:
+    issues.report(node.pos, f"expected type '{expected.display_name}' but found '{found.display_name}'")
 
 
-def _one_type_in_list(node: ListExpr, checked: Checked, issues: Issues) -> None:
+def _check_list_types(node: ListExpr, checked: CheckedExpression, issues: Issues) -> None:
     """The first element sets the type; the first that differs is reported."""
-    wanted: Type | None = None
+    expected: Type | None = None
     for i, element in enumerate(node.elements):
         found = _value_type(element, i in node.optional_indices, checked, issues)
-        if wanted is None:
-            wanted = found
-        elif not _same(wanted, found):
-            _mismatch(element, wanted, found, issues)
+        if expected is None:
+            expected = found
+        elif not _same(expected, found):
+            _report_mismatch(element, expected, found, issues)
             return
 
 
-def _one_type_in_map(node: MapExpr, checked: Checked, issues: Issues) -> None:
+def _check_map_types(node: MapExpr, checked: CheckedExpression, issues: Issues) -> None:
     """The first entry sets the types; every key and value that differs is reported."""
-    wanted: tuple[Type, Type] | None = None
+    expected: tuple[Type, Type] | None = None
     for entry in node.entries:
         key = checked.types[entry.key.id]
         value = _value_type(entry.value, entry.optional, checked, issues)
-        if wanted is None:
-            wanted = (key, value)
+        if expected is None:
+            expected = (key, value)
             continue
-        if not _same(wanted[0], key):
-            _mismatch(entry.key, wanted[0], key, issues)
-        if not _same(wanted[1], value):
-            _mismatch(entry.value, wanted[1], value, issues)
+        if not _same(expected[0], key):
+            _report_mismatch(entry.key, expected[0], key, issues)
+        if not _same(expected[1], value):
+            _report_mismatch(entry.value, expected[1], value, issues)
 
 
 # Formatting.
 
-_NUMBERS = frozenset({Kind.INT, Kind.UINT})
-_DOUBLES = frozenset({Kind.DOUBLE, Kind.STRING})
+_NUMBERS = frozenset({TypeKind.INT, TypeKind.UINT})
+_DOUBLES = frozenset({TypeKind.DOUBLE, TypeKind.STRING})
 # fmt: off
 _PRINTABLE = frozenset(
     {
-        Kind.LIST, Kind.MAP, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.BOOL, Kind.STRING, Kind.TIMESTAMP, Kind.BYTES,
-        Kind.DURATION, Kind.TYPE, Kind.NULL,
+        TypeKind.LIST, TypeKind.MAP, TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE, TypeKind.BOOL, TypeKind.STRING, TypeKind.TIMESTAMP, TypeKind.BYTES,
+        TypeKind.DURATION, TypeKind.TYPE, TypeKind.NULL,
     }
 )
 # fmt: on
-_PRINTABLE_ONLY = (
+_NOT_PRINTABLE = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps"
 )
-_HEX = (_NUMBERS | {Kind.STRING, Kind.BYTES}, "only integers, byte buffers, and strings can be formatted as hex")
+_HEX = (_NUMBERS | {TypeKind.STRING, TypeKind.BYTES}, "only integers, byte buffers, and strings can be formatted as hex")
 
 #: Clause letter -> kinds that it takes, complaint about others.
-_TAKES: dict[str, tuple[frozenset[Kind], str]] = {
-    "s": (_PRINTABLE, _PRINTABLE_ONLY),
+_CLAUSE_KINDS: dict[str, tuple[frozenset[TypeKind], str]] = {
+    "s": (_PRINTABLE, _NOT_PRINTABLE),
     "d": (_NUMBERS, "decimal clause can only be used on integers"),
     # Strings stand for "NaN", "Infinity" and "-Infinity".
     "f": (_DOUBLES, "fixed-point clause can only be used on doubles"),
     "e": (_DOUBLES, "scientific clause can only be used on doubles"),
-    "b": (_NUMBERS | {Kind.BOOL}, "only integers and bools can be formatted as binary"),
+    "b": (_NUMBERS | {TypeKind.BOOL}, "only integers and bools can be formatted as binary"),
     "x": _HEX,
     "X": _HEX,
     "o": (_NUMBERS, "octal clause can only be used on integers"),
 }
 
 
-def _format(node: Call, checked: Checked, issues: Issues) -> None:
+def _format(node: Call, checked: CheckedExpression, issues: Issues) -> None:
     """A literal format string with a literal argument list: every clause against its argument's type."""
     text, args = node.target, node.args
     if not (isinstance(text, Const) and isinstance(text.value, str) and isinstance(args[0], ListExpr)):
@@ -183,11 +183,11 @@ def _format(node: Call, checked: Checked, issues: Issues) -> None:
         for piece in clauses(text.value, len(elements)):
             if isinstance(piece, Clause):
                 used += 1
-                kinds, complaint = _TAKES[piece.letter]
-                culprit = _unfit(elements[piece.argument], kinds, piece.letter == "s", checked)
-                if culprit is not None:
-                    found = checked.types[culprit.id]
-                    issues.report(culprit.pos, f"error during formatting: {complaint}, was given {found.name}")
+                kinds, message = _CLAUSE_KINDS[piece.letter]
+                unprintable = _unprintable(elements[piece.argument], kinds, piece.letter == "s", checked)
+                if unprintable is not None:
+                    found = checked.types[unprintable.id]
+                    issues.report(unprintable.pos, f"error during formatting: {message}, was given {found.name}")
                     return
     except FormatError as error:
         issues.report(node.pos, str(error))
@@ -196,20 +196,20 @@ def _format(node: Call, checked: Checked, issues: Issues) -> None:
         issues.report(node.pos, f"too many arguments supplied to string.format (expected {used}, got {len(elements)})")
 
 
-def _unfit(node: Node, kinds: frozenset[Kind], deep: bool, checked: Checked) -> Node | None:
+def _unprintable(node: Node, kinds: frozenset[TypeKind], deep: bool, checked: CheckedExpression) -> Node | None:
     """The node that a clause cannot print: the argument itself or, for ``%s``, something inside its literals."""
     t = checked.types[node.id]
     if t is not types.DYN and t.kind not in kinds:
         return node
     if deep and isinstance(node, ListExpr | MapExpr):
         for child in children(node):
-            culprit = _unfit(child, kinds, deep, checked)
-            if culprit is not None:
-                return culprit
+            unprintable = _unprintable(child, kinds, deep, checked)
+            if unprintable is not None:
+                return unprintable
     return None
 
 
-_CALL_RULES: dict[str, Callable[[Call, Checked, Issues], None]] = {
+_CALL_RULES: dict[str, Callable[[Call, CheckedExpression, Issues], None]] = {
     "duration": _constant_argument(_valid_duration),
     "timestamp": _constant_argument(_valid_timestamp),
     "matches": _constant_argument(_valid_regex),

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.cel.evaluation import cost, timestamps
-from allotment.cel.evaluation.steps import COST, Frame, Run, Step
-from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.steps import COST, Frame, Run, PlanStep
+from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     EMPTY_LIST,
     EMPTY_MAP,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     Optional,
@@ -25,11 +25,11 @@ from allotment.cel.evaluation.values import (
 Fields = Mapping[str, Value]
 
 
-def build(name: str, fields: Fields) -> Value:
+def build_message(name: str, fields: Fields) -> Value:
     """The value of a message literal."""
-    maker = _MAKERS.get(name)
+    maker = _MESSAGE_BUILDERS.get(name)
     if maker is None:
-        raise Failure(f"unknown type '{name}'")
+        raise CelError(f"unknown type '{name}'")
     return maker(fields)
 
 
@@ -37,11 +37,11 @@ def _wrapper(zero: Value) -> Callable[[Fields], Value]:
     return lambda fields: fields.get("value", zero)
 
 
-def _narrow(low: int, high: int, zero: Value, overflow: str) -> Callable[[Fields], Value]:
+def _narrow_integer(low: int, high: int, zero: Value, overflow: str) -> Callable[[Fields], Value]:
     def make(fields: Fields) -> Value:
         value = fields.get("value", zero)
         if not low <= value <= high:
-            raise Failure(overflow)
+            raise CelError(overflow)
         return value
 
     return make
@@ -59,31 +59,31 @@ def _nanoseconds(fields: Fields) -> int:
     return int(fields.get("seconds", 0) * timestamps.SECOND + fields.get("nanos", 0))
 
 
-def _value(fields: Fields) -> Value:
+def _dynamic_value(fields: Fields) -> Value:
     for value in fields.values():
         return value
     return None
 
 
-_MAKERS: Final[dict[str, Callable[[Fields], Value]]] = {
+_MESSAGE_BUILDERS: Final[dict[str, Callable[[Fields], Value]]] = {
     "google.protobuf.BoolValue": _wrapper(False),
     "google.protobuf.BytesValue": _wrapper(b""),
     "google.protobuf.DoubleValue": _wrapper(0.0),
     "google.protobuf.FloatValue": _float,
     "google.protobuf.Int64Value": _wrapper(0),
-    "google.protobuf.Int32Value": _narrow(-(2**31), 2**31 - 1, 0, "integer overflow"),
+    "google.protobuf.Int32Value": _narrow_integer(-(2**31), 2**31 - 1, 0, "integer overflow"),
     "google.protobuf.UInt64Value": _wrapper(Uint(0)),
-    "google.protobuf.UInt32Value": _narrow(0, 2**32 - 1, Uint(0), "unsigned integer overflow"),
+    "google.protobuf.UInt32Value": _narrow_integer(0, 2**32 - 1, Uint(0), "unsigned integer overflow"),
     "google.protobuf.StringValue": _wrapper(""),
     "google.protobuf.Duration": lambda fields: timestamps.duration(_nanoseconds(fields)),
     "google.protobuf.Timestamp": lambda fields: timestamps.timestamp(_nanoseconds(fields)),
     "google.protobuf.Struct": lambda fields: fields.get("fields", EMPTY_MAP),
     "google.protobuf.ListValue": lambda fields: fields.get("values", EMPTY_LIST),
-    "google.protobuf.Value": _value,
+    "google.protobuf.Value": _dynamic_value,
 }
 
 
-def list_literal(steps: Sequence[Step], optional: frozenset[int]) -> Run:
+def list_literal(steps: Sequence[PlanStep], optional: frozenset[int]) -> Run:
     """``[a, ?b]``; ``optional`` are the positions of elements that may be missing."""
     runs = tuple(step.run for step in steps)
 
@@ -94,12 +94,12 @@ def list_literal(steps: Sequence[Step], optional: frozenset[int]) -> Run:
                 item = compute(frame)
                 if position in optional:
                     if type(item) is not Optional:
-                        raise Failure(f"cannot initialize optional list element from non-optional value {show(item)}")
+                        raise CelError(f"cannot initialize optional list element from non-optional value {go_format(item)}")
                     item = item.value
                     if item is ABSENT:
                         continue
                 items.append(item)
-        except Failure:
+        except CelError:
             frame[COST] += cost.LIST
             raise
         frame[COST] += cost.LIST
@@ -108,7 +108,7 @@ def list_literal(steps: Sequence[Step], optional: frozenset[int]) -> Run:
     return run
 
 
-def map_literal(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
+def map_literal(entries: Sequence[tuple[PlanStep, PlanStep, bool]]) -> Run:
     """``{k: v, ?o: w}`` from (key, value, may be missing); the last of equal keys wins."""
     runs = tuple((key.run, value.run, optional) for key, value, optional in entries)
 
@@ -120,15 +120,15 @@ def map_literal(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
                 value = compute_value(frame)
                 if optional:
                     if type(value) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional entry '{show(key)}' from non-optional value {show(value)}"
+                        raise CelError(
+                            f"cannot initialize optional entry '{go_format(key)}' from non-optional value {go_format(value)}"
                         )
                     value = value.value
                     if value is ABSENT:
                         built.pop(map_key(key), None)
                         continue
                 built[map_key(key)] = (key, value)
-        except Failure:
+        except CelError:
             frame[COST] += cost.MAP
             raise
         frame[COST] += cost.MAP
@@ -137,7 +137,7 @@ def map_literal(entries: Sequence[tuple[Step, Step, bool]]) -> Run:
     return run
 
 
-def message(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
+def message_literal(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
     """A message literal from (field, value, may be missing)."""
 
     def run(frame: Frame) -> Value:
@@ -147,16 +147,16 @@ def message(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
                 value = compute(frame)
                 if optional:
                     if type(value) is not Optional:
-                        raise Failure(
-                            f"cannot initialize optional entry '{field}' from non-optional value {show(value)}"
+                        raise CelError(
+                            f"cannot initialize optional entry '{field}' from non-optional value {go_format(value)}"
                         )
                     value = value.value
                     if value is ABSENT:
                         values.pop(field, None)
                         continue
                 values[field] = value
-            result = build(name, values)
-        except Failure:
+            result = build_message(name, values)
+        except CelError:
             frame[COST] += cost.STRUCT
             raise
         frame[COST] += cost.STRUCT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.cel.checking.declarations import Function, Overload
+from allotment.cel.checking.declarations import FunctionDeclaration, Overload
 from allotment.cel.evaluation import calls
 from allotment.cel.evaluation.library import OVERLOADS, SINGLETONS, UNGUARDED, arithmetic
 from allotment.cel.evaluation.values import Value, no_such_overload
@@ -21,8 +21,8 @@ _AUTHORIZER: Final = ("authorizer_", "groupcheck_", "resourcecheck_", "pathcheck
 _SINGLETON_ARITY: Final = {"size": 1, "type": 1, "dyn": 1, "sort": 1, "-_": 1}
 
 
-def implementation(
-    functions: Mapping[str, Function], function: str, overload: str, count: int, node_id: int, *, checked: bool
+def resolve_implementation(
+    functions: Mapping[str, FunctionDeclaration], function: str, overload: str, count: int, node_id: int, *, checked: bool
 ) -> tuple[calls.Implementation, bool]:
     """What a call of ``count`` arguments runs, and whether it stops at its first failing argument.
 
@@ -36,22 +36,22 @@ def implementation(
         return singleton, False
     declared = functions.get(function)
     candidates: list[Overload] = [*declared.members, *declared.globals] if declared is not None else []
-    bound = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
+    implemented = [o for o in candidates if o.id in OVERLOADS or o.id.startswith(_AUTHORIZER)]
     if overload:
-        for candidate in bound:
+        for candidate in implemented:
             if candidate.id == overload:
-                return _guarded(function, candidate), overload in _SEQUENTIAL
-    if not bound:
-        return _unbound(function, node_id, count), count > 2
-    if len(bound) == 1:
-        if not checked and len(bound[0].params) <= 2 and bound[0].id not in _SEQUENTIAL:
-            _check_arity(function, len(bound[0].params), count)
-        return _guarded(function, bound[0]), bound[0].id in _SEQUENTIAL
-    rows = [(o.params, _implementation(function, o), o.id in UNGUARDED) for o in bound]
-    return calls.dispatched(function, rows), True
+                return _guarded_implementation(function, candidate), overload in _SEQUENTIAL
+    if not implemented:
+        return _unimplemented(function, node_id, count), count > 2
+    if len(implemented) == 1:
+        if not checked and len(implemented[0].params) <= 2 and implemented[0].id not in _SEQUENTIAL:
+            _check_arity(function, len(implemented[0].params), count)
+        return _guarded_implementation(function, implemented[0]), implemented[0].id in _SEQUENTIAL
+    rows = [(o.params, _overload_implementation(function, o), o.id in UNGUARDED) for o in implemented]
+    return calls.dispatch_by_types(function, rows), True
 
 
-def _implementation(function: str, overload: Overload) -> calls.Implementation:
+def _overload_implementation(function: str, overload: Overload) -> calls.Implementation:
     found = OVERLOADS.get(overload.id)
     if found is not None:
         return found
@@ -66,29 +66,29 @@ def _implementation(function: str, overload: Overload) -> calls.Implementation:
 _GUARDED: dict[tuple[str, str], calls.Implementation] = {}
 
 
-def _guarded(function: str, overload: Overload) -> calls.Implementation:
+def _guarded_implementation(function: str, overload: Overload) -> calls.Implementation:
     found = _GUARDED.get((function, overload.id))
     if found is None:
-        found = _implementation(function, overload)
+        found = _overload_implementation(function, overload)
         if overload.id not in UNGUARDED:
-            found = calls.guarded(function, overload.params, found)
+            found = calls.guard_types(function, overload.params, found)
         _GUARDED[function, overload.id] = found
     return found
 
 
-def _unbound(function: str, node_id: int, count: int) -> calls.Implementation:
+def _unimplemented(function: str, node_id: int, count: int) -> calls.Implementation:
     """A function that is declared but that nobody implements."""
     if not count:
         raise PlanError(f"no such overload: {function}()")
 
     def refuse(*arguments: Value) -> Value:
-        arithmetic.refuse(f"{function} {node_id}" if count > 2 else function, arguments[0])
+        arithmetic.raise_no_such_overload(f"{function} {node_id}" if count > 2 else function, arguments[0])
 
     return refuse
 
 
-def _check_arity(function: str, wanted: int, found: int) -> None:
+def _check_arity(function: str, expected: int, found: int) -> None:
     """Upstream's complaint when an unchecked call has another number of arguments than the one implementation."""
-    if wanted != found:
+    if expected != found:
         shape = {0: "", 1: "arg", 2: "lhs, rhs"}.get(found, "...")
         raise PlanError(f"no such overload: {function}({shape})")

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.types import Kind, Type
-from allotment.cel.evaluation.cost import CostOf
-from allotment.cel.evaluation.library.named_formats import Format
+from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.evaluation.cost import CostFunction
+from allotment.cel.evaluation.library.named_formats import NamedFormat
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
-from allotment.cel.evaluation.steps import COST, Constant, Frame, Run, Static, Step, work
+from allotment.cel.evaluation.steps import COST, Constant, Frame, Run, PrecomputedCall, PlanStep, charge_work
 from allotment.cel.evaluation.values import (
     Duration,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     QuantityPointer,
@@ -34,40 +34,40 @@ from allotment.model.semver import Semver
 
 Implementation: TypeAlias = Callable[..., Value]
 
-_ANYTHING: Final = frozenset({Kind.DYN, Kind.ANY, Kind.PARAM})
+_UNRESTRICTED: Final = frozenset({TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM})
 
 
-def fits(declared: Type, value: Value) -> bool:
+def matches_type(declared: Type, value: Value) -> bool:
     """Whether a value may be passed for a declared parameter; of lists and maps, upstream looks at the first entry."""
-    if declared.kind in _ANYTHING:
+    if declared.kind in _UNRESTRICTED:
         return True
     if declared.name != type_name(value):
         return False
-    if declared.kind is Kind.LIST:
-        return not value.size or fits(declared.params[0], value.at(0))
-    if declared.kind is Kind.MAP:
+    if declared.kind is TypeKind.LIST:
+        return not value.size or matches_type(declared.params[0], value.at(0))
+    if declared.kind is TypeKind.MAP:
         if not value.entries:
             return True
         key = value.ordered_keys()[0]
-        return fits(declared.params[0], key) and fits(declared.params[1], value.find(key))
+        return matches_type(declared.params[0], key) and matches_type(declared.params[1], value.find(key))
     return True
 
 
-_CLASSES: Final[dict[Type, frozenset[type]]] = {
+_PYTHON_TYPES: Final[dict[Type, frozenset[type]]] = {
     types.STRING: frozenset({str}), types.INT: frozenset({int}), types.UINT: frozenset({Uint}),
     types.BOOL: frozenset({bool}), types.BYTES: frozenset({bytes}), types.DOUBLE: frozenset({float}),
     types.TIMESTAMP: frozenset({Timestamp}), types.DURATION: frozenset({Duration}),
     types.QUANTITY: frozenset({Quantity, QuantityPointer}), types.SEMVER: frozenset({Semver}),
     types.IP: frozenset({IP}), types.CIDR: frozenset({CIDR}), types.URL: frozenset({URL}),
-    types.FORMAT: frozenset({Format}),
+    types.FORMAT: frozenset({NamedFormat}),
 }  # fmt: skip
 
 
-def guarded(function: str, params: tuple[Type, ...], implementation: Implementation) -> Implementation:
+def guard_types(function: str, params: tuple[Type, ...], implementation: Implementation) -> Implementation:
     """An implementation that answers ``no such overload`` to arguments of other types than declared."""
-    if all(p.kind in _ANYTHING for p in params):
+    if all(p.kind in _UNRESTRICTED for p in params):
         return implementation
-    classes = [_CLASSES.get(p) for p in params]
+    classes = [_PYTHON_TYPES.get(p) for p in params]
     if len(params) == 1 and classes[0] is not None:
         return _guard_one(function, classes[0], implementation)
     if len(params) == 2 and classes[0] is not None and classes[1] is not None:
@@ -75,16 +75,16 @@ def guarded(function: str, params: tuple[Type, ...], implementation: Implementat
 
     def guard(*arguments: Value) -> Value:
         for declared, value in zip(params, arguments, strict=True):
-            if not fits(declared, value):
+            if not matches_type(declared, value):
                 raise no_such_overload(function, arguments)
         return implementation(*arguments)
 
     return guard
 
 
-def _guard_one(function: str, wanted: frozenset[type], implementation: Implementation) -> Implementation:
+def _guard_one(function: str, accepted: frozenset[type], implementation: Implementation) -> Implementation:
     def guard(value: Value) -> Value:
-        if type(value) not in wanted:
+        if type(value) not in accepted:
             raise no_such_overload(function, (value,))
         return implementation(value)
 
@@ -102,14 +102,14 @@ def _guard_two(
     return guard
 
 
-def dispatched(function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]) -> Implementation:
+def dispatch_by_types(function: str, candidates: Sequence[tuple[tuple[Type, ...], Implementation, bool]]) -> Implementation:
     """An implementation that picks the overload which the arguments fit; a candidate is (parameters, implementation,
     unguarded)."""
 
     def dispatch(*arguments: Value) -> Value:
         for params, implementation, unguarded in candidates:
             if len(params) == len(arguments) and (
-                unguarded or all(fits(p, a) for p, a in zip(params, arguments, strict=True))
+                unguarded or all(matches_type(p, a) for p, a in zip(params, arguments, strict=True))
             ):
                 return implementation(*arguments)
         raise no_such_overload(function, arguments)
@@ -122,17 +122,17 @@ def dispatched(function: str, candidates: Sequence[tuple[tuple[Type, ...], Imple
 _CONTAINERS: Final = frozenset({ListValue, MapValue})
 
 
-def metered(argument: Step) -> Step:
+def metered(argument: PlanStep) -> PlanStep:
     """An argument that its function will traverse: the visit counts as work, and comes after a look at the limit."""
     compute = argument.run
 
     def run(frame: Frame) -> Value:
         value = compute(frame)
         if type(value) in _CONTAINERS:
-            work(frame, value)
+            charge_work(frame, value)
         return value
 
-    return Step(run)
+    return PlanStep(run)
 
 
 def metered_result(compute: Run) -> Run:
@@ -140,13 +140,13 @@ def metered_result(compute: Run) -> Run:
 
     def run(frame: Frame) -> Value:
         value = compute(frame)
-        work(frame, value)
+        charge_work(frame, value)
         return value
 
     return run
 
 
-def call_nullary(implementation: Implementation, cost: CostOf | int) -> Run:
+def call_nullary(implementation: Implementation, cost: CostFunction | int) -> Run:
     """A call without arguments."""
     charge = cost if isinstance(cost, int) else cost((), None)
 
@@ -157,7 +157,7 @@ def call_nullary(implementation: Implementation, cost: CostOf | int) -> Run:
     return run
 
 
-def call_unary(implementation: Implementation, argument: Step, cost: CostOf | int) -> Run:
+def call_unary(implementation: Implementation, argument: PlanStep, cost: CostFunction | int) -> Run:
     """A call of one argument, which is always charged."""
     compute = argument.run
     if isinstance(cost, int):
@@ -165,7 +165,7 @@ def call_unary(implementation: Implementation, argument: Step, cost: CostOf | in
         def run_fixed(frame: Frame) -> Value:
             try:
                 value = compute(frame)
-            except Failure:
+            except CelError:
                 frame[COST] += cost
                 raise
             frame[COST] += cost
@@ -177,12 +177,12 @@ def call_unary(implementation: Implementation, argument: Step, cost: CostOf | in
         value: Value = None
         try:
             value = compute(frame)
-        except Failure as failure:
+        except CelError as failure:
             frame[COST] += cost((failure,), failure)
             raise
         try:
             result = implementation(value)
-        except Failure as failure:
+        except CelError as failure:
             frame[COST] += cost((value,), failure)
             raise
         frame[COST] += cost((value,), result)
@@ -191,27 +191,27 @@ def call_unary(implementation: Implementation, argument: Step, cost: CostOf | in
     return run
 
 
-def call_binary(implementation: Implementation, left: Step, right: Step, cost: CostOf | int) -> Run:
+def call_binary(implementation: Implementation, left: PlanStep, right: PlanStep, cost: CostFunction | int) -> Run:
     """A call of two arguments that evaluates both and is always charged."""
-    if isinstance(right, (Constant, Static)):
+    if isinstance(right, (Constant, PrecomputedCall)):
         return _call_with_constant(implementation, left.run, right, cost)
     first, second = left.run, right.run
 
     def run(frame: Frame) -> Value:
-        failed: Failure | None = None
+        failed: CelError | None = None
         try:
             a = first(frame)
-        except Failure as failure:
+        except CelError as failure:
             a = failed = failure
         try:
             b = second(frame)
-        except Failure as failure:
+        except CelError as failure:
             b = failure
             failed = failed or failure
         if failed is None:
             try:
                 result = implementation(a, b)
-            except Failure as failure:
+            except CelError as failure:
                 result = failed = failure
         else:
             result = failed
@@ -224,17 +224,17 @@ def call_binary(implementation: Implementation, left: Step, right: Step, cost: C
 
 
 def _call_with_constant(
-    implementation: Implementation, first: Run, right: Constant | Static, cost: CostOf | int
+    implementation: Implementation, first: Run, right: Constant | PrecomputedCall, cost: CostFunction | int
 ) -> Run:
     b = right.value
-    before = right.cost if isinstance(right, Static) else 0
+    before = right.cost if isinstance(right, PrecomputedCall) else 0
     if isinstance(cost, int):
         charge = before + cost
 
         def run_fixed(frame: Frame) -> Value:
             try:
                 a = first(frame)
-            except Failure:
+            except CelError:
                 frame[COST] += charge
                 raise
             frame[COST] += charge
@@ -245,12 +245,12 @@ def _call_with_constant(
     def run(frame: Frame) -> Value:
         try:
             a = first(frame)
-        except Failure as failure:
+        except CelError as failure:
             frame[COST] += before + cost((failure, b), failure)
             raise
         try:
             result = implementation(a, b)
-        except Failure as failure:
+        except CelError as failure:
             frame[COST] += before + cost((a, b), failure)
             raise
         frame[COST] += before + cost((a, b), result)
@@ -259,7 +259,7 @@ def _call_with_constant(
     return run
 
 
-def call_sequence(implementation: Implementation, arguments: Sequence[Step], cost: CostOf | int) -> Run:
+def call_sequence(implementation: Implementation, arguments: Sequence[PlanStep], cost: CostFunction | int) -> Run:
     """A call that stops at the first failing argument, and is then charged only when that is the last one."""
     steps = tuple(step.run for step in arguments)
     last = len(steps) - 1
@@ -272,14 +272,14 @@ def call_sequence(implementation: Implementation, arguments: Sequence[Step], cos
         for position, step in enumerate(steps):
             try:
                 values.append(step(frame))
-            except Failure as failure:
+            except CelError as failure:
                 if position == last:
                     values.append(failure)
                     charge(frame, values, failure)
                 raise
         try:
             result = implementation(*values)
-        except Failure as failure:
+        except CelError as failure:
             charge(frame, values, failure)
             raise
         charge(frame, values, result)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
-from allotment.cel.evaluation.library.arithmetic import integer
+from allotment.cel.evaluation.library.arithmetic import checked_int64
 from allotment.cel.evaluation.library.lists import insert, insert_all
 from allotment.cel.evaluation.steps import COST, LIMIT, Frame, Run
 from allotment.cel.evaluation.values import (
     ABSENT,
-    CostExceeded,
-    Failure,
+    CostLimitExceeded,
+    CelError,
     ListValue,
     MapValue,
     Value,
@@ -26,8 +26,8 @@ from allotment.cel.evaluation.values import (
 )
 
 #: The charge for a use of the accumulator, and for ``+``.
-_REFERENCE: Final = 1
-_ADD: Final = 1
+_REFERENCE_COST: Final = 1
+_ADD_COST: Final = 1
 
 
 def elements(value: Value) -> Iterable[Value]:
@@ -37,7 +37,7 @@ def elements(value: Value) -> Iterable[Value]:
         return value.items
     if kind is MapValue:
         return value.ordered_keys()
-    raise Failure(f"got '{go_type(value)}', expected iterable type")
+    raise CelError(f"got '{go_type(value)}', expected iterable type")
 
 
 def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
@@ -47,54 +47,54 @@ def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
         return enumerate(value.items)
     if kind is MapValue:
         return ((key, value.find(key)) for key in value.ordered_keys())
-    raise Failure(f"unsupported comprehension range type: {go_type(value)}")
+    raise CelError(f"unsupported comprehension range type: {go_type(value)}")
 
 
-def _begin(frame: Frame, over: Run, two: bool) -> Iterable[Value]:
+def _iterate(frame: Frame, over: Run, two_variables: bool) -> Iterable[Value]:
     value = over(frame)
     if frame[COST] > frame[LIMIT]:
-        raise CostExceeded
-    return pairs(value) if two else elements(value)
+        raise CostLimitExceeded
+    return pairs(value) if two_variables else elements(value)
 
 
 def quantifier(over: Run, slot: int, slot2: int | None, predicate: Run, *, every: bool) -> Run:
     """``all`` (``every``) and ``exists``: stops at the first deciding element and absorbs failures."""
     # Accumulator and condition, then the accumulator again in the step.
-    condition = 2 if every else 3
+    condition_cost = 2 if every else 3
     deciding = not every
-    two = slot2 is not None
+    two_variables = slot2 is not None
 
     def run(frame: Frame) -> Value:
-        failed: Failure | None = None
+        failed: CelError | None = None
         decided = False
         limit = frame[LIMIT]
         counting = type(frame) is not list
-        for item in _begin(frame, over, two):
+        for item in _iterate(frame, over, two_variables):
             if counting:
-                for _ in range(condition):
+                for _ in range(condition_cost):
                     frame[COST] += 1
             else:
-                frame[COST] += condition
+                frame[COST] += condition_cost
             if decided:
                 break
-            frame[COST] += _REFERENCE
+            frame[COST] += _REFERENCE_COST
             if slot2 is None:
                 frame[slot] = item
             else:
                 frame[slot], frame[slot2] = item
             try:
-                held = predicate(frame)
-            except Failure as failure:
+                selected = predicate(frame)
+            except CelError as failure:
                 failed = failed or failure
             else:
-                if held is deciding:
+                if selected is deciding:
                     decided = True
                     failed = None
-                elif held is not every and failed is None:
-                    failed = Failure(NO_SUCH_OVERLOAD)
+                elif selected is not every and failed is None:
+                    failed = CelError(NO_SUCH_OVERLOAD)
             if frame[COST] > limit:
-                raise CostExceeded
-        frame[COST] += _REFERENCE
+                raise CostLimitExceeded
+        frame[COST] += _REFERENCE_COST
         if failed is not None:
             raise failed
         return deciding if decided else every
@@ -102,36 +102,36 @@ def quantifier(over: Run, slot: int, slot2: int | None, predicate: Run, *, every
     return run
 
 
-def one(over: Run, slot: int, slot2: int | None, predicate: Run) -> Run:
+def exists_one(over: Run, slot: int, slot2: int | None, predicate: Run) -> Run:
     """``exists_one``: counts to the end; any failure is the result, the last one of the predicate first."""
-    two = slot2 is not None
+    two_variables = slot2 is not None
 
     def run(frame: Frame) -> Value:
-        failed: Failure | None = None
+        failed: CelError | None = None
         count = 0
         limit = frame[LIMIT]
-        for item in _begin(frame, over, two):
+        for item in _iterate(frame, over, two_variables):
             if slot2 is None:
                 frame[slot] = item
             else:
                 frame[slot], frame[slot2] = item
             try:
-                held = predicate(frame)
-                if held is True:
-                    frame[COST] += _REFERENCE
-                    frame[COST] += _ADD
+                selected = predicate(frame)
+                if selected is True:
+                    frame[COST] += _REFERENCE_COST
+                    frame[COST] += _ADD_COST
                     count += 1
-                elif held is not False:
-                    raise Failure(NO_SUCH_OVERLOAD)
-            except Failure as failure:
+                elif selected is not False:
+                    raise CelError(NO_SUCH_OVERLOAD)
+            except CelError as failure:
                 failed = failure
             if frame[COST] > limit:
-                raise CostExceeded
-        frame[COST] += _REFERENCE
+                raise CostLimitExceeded
+        frame[COST] += _REFERENCE_COST
         frame[COST] += 1
         if failed is not None:
             raise failed
-        return integer(count) == 1
+        return checked_int64(count) == 1
 
     return run
 
@@ -140,20 +140,20 @@ def one(over: Run, slot: int, slot2: int | None, predicate: Run) -> Run:
 Accumulate = Callable[[Frame, Value], Value]
 
 
-def append(compute: Run, literal: int) -> Accumulate:
+def append_element(compute: Run, literal: int) -> Accumulate:
     """``accumulator + [element]``; ``literal`` is what the list literal costs."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
-        frame[COST] += _REFERENCE
-        failed: Failure | None = built if isinstance(built, Failure) else None
+        frame[COST] += _REFERENCE_COST
+        failed: CelError | None = built if isinstance(built, CelError) else None
         try:
             item = compute(frame)
             if failed is None:
                 built.append(item)
-        except Failure as failure:
+        except CelError as failure:
             failed = failed or failure
         frame[COST] += literal
-        frame[COST] += _ADD
+        frame[COST] += _ADD_COST
         return built if failed is None else failed
 
     return accumulate
@@ -163,15 +163,15 @@ def insert_entry(key_slot: int, compute: Run) -> Accumulate:
     """``transformMap``: an entry under the key or index at hand."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
-        frame[COST] += _REFERENCE
-        if isinstance(built, Failure):
+        frame[COST] += _REFERENCE_COST
+        if isinstance(built, CelError):
             return built
         # The key is a variable.
-        frame[COST] += _REFERENCE
+        frame[COST] += _REFERENCE_COST
         try:
             value = compute(frame)
             insert(built, frame[key_slot], value)
-        except Failure as failure:
+        except CelError as failure:
             frame[COST] += 1
             return failure
         frame[COST] += 1
@@ -184,15 +184,15 @@ def insert_entries(compute: Run) -> Accumulate:
     """``transformMapEntry``: the entries of a map."""
 
     def accumulate(frame: Frame, built: Value) -> Value:
-        frame[COST] += _REFERENCE
-        failed: Failure | None = built if isinstance(built, Failure) else None
+        frame[COST] += _REFERENCE_COST
+        failed: CelError | None = built if isinstance(built, CelError) else None
         try:
             entries = compute(frame)
             if failed is None:
                 if type(entries) is not MapValue:
                     raise no_such_overload("cel.@mapInsert", (built, entries))
                 insert_all(built, entries)
-        except Failure as failure:
+        except CelError as failure:
             failed = failed or failure
         frame[COST] += 1
         return built if failed is None else failed
@@ -200,16 +200,16 @@ def insert_entries(compute: Run) -> Accumulate:
     return accumulate
 
 
-def build(over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool) -> Run:
+def build_collection(over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate: Accumulate, *, mapping: bool) -> Run:
     """``map``, ``filter``, ``transform…``: builds a list, or a map with ``mapping``, from the elements that ``keep``
     holds for."""
-    two = slot2 is not None
+    two_variables = slot2 is not None
 
     def run(frame: Frame) -> Value:
         items: list[Value] = []
         built: Value = MapValue({}) if mapping else items
         limit = frame[LIMIT]
-        for item in _begin(frame, over, two):
+        for item in _iterate(frame, over, two_variables):
             if slot2 is None:
                 frame[slot] = item
             else:
@@ -218,17 +218,17 @@ def build(over: Run, slot: int, slot2: int | None, keep: Run | None, accumulate:
                 built = accumulate(frame, built)
             else:
                 try:
-                    held = keep(frame)
-                    if held is True:
+                    selected = keep(frame)
+                    if selected is True:
                         built = accumulate(frame, built)
-                    elif held is not False:
-                        raise Failure(NO_SUCH_OVERLOAD)
-                except Failure as failure:
+                    elif selected is not False:
+                        raise CelError(NO_SUCH_OVERLOAD)
+                except CelError as failure:
                     built = failure
             if frame[COST] > limit:
-                raise CostExceeded
-        frame[COST] += _REFERENCE
-        if isinstance(built, Failure):
+                raise CostLimitExceeded
+        frame[COST] += _REFERENCE_COST
+        if isinstance(built, CelError):
             raise built
         return built if mapping else ListValue(items)
 
@@ -253,10 +253,10 @@ def bound_variable(slot: int, compute: Run) -> Run:
         if value is ABSENT:
             try:
                 value = compute(frame)
-            except Failure as failure:
+            except CelError as failure:
                 value = failure
             frame[slot] = value
-        if isinstance(value, Failure):
+        if isinstance(value, CelError):
             raise value
         return value
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final, TypeAlias
 
-from allotment.cel.evaluation.library.named_formats import Format
+from allotment.cel.evaluation.library.named_formats import NamedFormat
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
 from allotment.cel.evaluation.values import (
-    Abort,
+    EvaluationAborted,
     ListValue,
     MapValue,
     Optional,
@@ -31,7 +31,7 @@ from allotment.model.semver import Semver
 
 _SCALARS: Final = frozenset({int, Uint, float, bool, type(None)})
 
-CostOf: TypeAlias = Callable[[Sequence[Value], Value], int]
+CostFunction: TypeAlias = Callable[[Sequence[Value], Value], int]
 
 STRING_FACTOR: Final = 0.1
 REGEX_FACTOR: Final = 0.25
@@ -48,7 +48,7 @@ def _library_size(value: Value) -> int:
     return 1 if type(value) is Optional else size(value)
 
 
-def _traversal(factor: float) -> CostOf:
+def _traverse_argument(factor: float) -> CostFunction:
     return lambda arguments, result: ceil(_library_size(arguments[0]) * factor)
 
 
@@ -56,7 +56,7 @@ def _pattern(arguments: Sequence[Value], result: Value) -> int:
     return ceil((1.0 + size(arguments[0])) * STRING_FACTOR) * ceil(size(arguments[1]) * REGEX_FACTOR)
 
 
-def _text(value: str) -> int:
+def _string_traversal(value: str) -> int:
     length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
     return int(length * STRING_FACTOR)
 
@@ -65,7 +65,7 @@ def _depth_first(value: Value) -> int:
     """The traversal of a value as Kubernetes' list functions count it."""
     kind = type(value)
     if kind is str:
-        return _text(value)
+        return _string_traversal(value)
     if kind is bytes:
         return int(len(value) * STRING_FACTOR)
     if kind is ListValue:
@@ -73,7 +73,7 @@ def _depth_first(value: Value) -> int:
         if kinds <= _SCALARS:
             return value.size
         if kinds == {str}:
-            return sum([_text(item) for item in value.items])
+            return sum([_string_traversal(item) for item in value.items])
         total = 0
         for item in value.items:
             total += _depth_first(item)
@@ -86,15 +86,15 @@ def _depth_first(value: Value) -> int:
     return 1
 
 
-def _whole(arguments: Sequence[Value], result: Value) -> int:
+def _traverse_value(arguments: Sequence[Value], result: Value) -> int:
     return _depth_first(arguments[0])
 
 
-def _joined(arguments: Sequence[Value], result: Value) -> int:
+def _join(arguments: Sequence[Value], result: Value) -> int:
     return ceil(_library_size(result) * 2 * STRING_FACTOR)
 
 
-def _containment(text_argument: bool, mask: bool) -> CostOf:
+def _containment(text_argument: bool, mask: bool) -> CostFunction:
     def cost(arguments: Sequence[Value], result: Value) -> int:
         own = _library_size(arguments[0])
         total = ceil((own + own) * STRING_FACTOR)
@@ -109,16 +109,16 @@ def _containment(text_argument: bool, mask: bool) -> CostOf:
 
 def _validate(arguments: Sequence[Value], result: Value) -> int:
     named = arguments[0]
-    if type(named) is not Format:
+    if type(named) is not NamedFormat:
         return 1
     return ceil((1.0 + _library_size(arguments[1])) * STRING_FACTOR) * ceil(named.regex_size * REGEX_FACTOR)
 
 
-def _smaller(arguments: Sequence[Value], result: Value) -> int:
+def _shorter(arguments: Sequence[Value], result: Value) -> int:
     return ceil(min(size(arguments[0]), size(arguments[1])) * STRING_FACTOR)
 
 
-_UNIT_EQUALITY: Final = frozenset({Quantity, QuantityPointer, Semver, IP, CIDR, URL, Format})
+_UNIT_EQUALITY: Final = frozenset({Quantity, QuantityPointer, Semver, IP, CIDR, URL, NamedFormat})
 
 
 def equality(left: Value, right: Value) -> int:
@@ -136,14 +136,14 @@ def inequality(left: Value, right: Value) -> int:
 # --- lists and sets ----------------------------------------------------------------------------------------------
 
 
-def _output(arguments: Sequence[Value], result: Value) -> int:
+def _result_size(arguments: Sequence[Value], result: Value) -> int:
     return size(result) + 1 + LIST
 
 
 def _flatten(arguments: Sequence[Value], result: Value) -> int:
     depth = arguments[1] if len(arguments) == 2 else 1
     if type(depth) is not int:
-        raise Abort(f"internal error: interface conversion: ref.Val is {_go_name(depth)}, not types.Int")
+        raise EvaluationAborted(f"internal error: interface conversion: ref.Val is {_go_name(depth)}, not types.Int")
     return _uint64(float(size(arguments[0])) * float(depth)) + 1 + LIST
 
 
@@ -159,14 +159,14 @@ def _go_name(value: Value) -> str:
     return "*types.Err" if isinstance(value, Exception) else go_type(value)
 
 
-def _self_compare(position: int) -> CostOf:
+def _self_compare(position: int) -> CostFunction:
     def cost(arguments: Sequence[Value], result: Value) -> int:
         values = arguments[position]
         if type(values) is not ListValue:
             # Upstream's counter asserts a list and panics.
             name = _go_name(values)
             missing = "Contains" if name in _WITH_ADD else "Add"
-            raise Abort(f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}")
+            raise EvaluationAborted(f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}")
         count = values.size
         factor = 2.0 + (STRING_FACTOR if count and type(values.at(0)) in (str, bytes) else 0.0)
         return int(float(count * count) * factor) + 1 + LIST
@@ -179,7 +179,7 @@ _WITH_ADD: Final = frozenset(
 )
 
 
-def _product(factor: float) -> CostOf:
+def _product(factor: float) -> CostFunction:
     return lambda arguments, result: 1 + int(float(size(arguments[0]) * size(arguments[1])) * factor)
 
 
@@ -187,8 +187,8 @@ _SORTED: Final = (
     "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes",
 )  # fmt: skip
 
-_BY_OVERLOAD: Final[dict[str, CostOf]] = {
-    "list_slice": _output, "lists_range": _output, "list_reverse": _output,
+_BY_OVERLOAD: Final[dict[str, CostFunction]] = {
+    "list_slice": _result_size, "lists_range": _result_size, "list_reverse": _result_size,
     "list_flatten": _flatten, "list_flatten_int": _flatten,
     "list_distinct": _self_compare(0),
     **{f"list_{t}_sort": _self_compare(0) for t in _SORTED},
@@ -197,17 +197,17 @@ _BY_OVERLOAD: Final[dict[str, CostOf]] = {
     "list_sets_equivalent_list": _product(2),
 }  # fmt: skip
 
-_BY_FUNCTION: Final[dict[str, CostOf]] = {
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _whole),
+_BY_FUNCTION: Final[dict[str, CostFunction]] = {
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traverse_value),
     **dict.fromkeys(
         (
             "url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR", "ip", "quantity",
             "isQuantity", "semver", "isSemver",
         ),
-        _traversal(STRING_FACTOR),
+        _traverse_argument(STRING_FACTOR),
     ),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traversal(2 * STRING_FACTOR)),
-    "join": _joined,
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traverse_argument(2 * STRING_FACTOR)),
+    "join": _join,
     "find": _pattern, "findAll": _pattern,
     "validate": _validate,
 }  # fmt: skip
@@ -217,7 +217,7 @@ def _traverse_first(arguments: Sequence[Value], result: Value) -> int:
     return ceil(size(arguments[0]) * STRING_FACTOR)
 
 
-_BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
+_BY_LANGUAGE_OVERLOAD: Final[dict[str, CostFunction]] = {
     **dict.fromkeys(
         (
             "starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote",
@@ -231,7 +231,7 @@ _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
             "less_string", "greater_string", "less_equals_string", "greater_equals_string",
             "less_bytes", "greater_bytes", "less_equals_bytes", "greater_equals_bytes",
         ),
-        _smaller,
+        _shorter,
     ),
     **dict.fromkeys(
         ("add_string", "add_bytes"),
@@ -244,7 +244,7 @@ _BY_LANGUAGE_OVERLOAD: Final[dict[str, CostOf]] = {
 }  # fmt: skip
 
 
-def call(function: str, overload: str) -> CostOf | int:
+def call(function: str, overload: str) -> CostFunction | int:
     """The cost rule of a call; ``overload`` is empty when only run time resolves it."""
     rule = _BY_OVERLOAD.get(overload)
     if rule is not None:

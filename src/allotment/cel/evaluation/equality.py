@@ -13,7 +13,7 @@ from typing import Final, Literal
 from allotment.cel.evaluation.values import (
     ABSENT,
     Duration,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     Optional,
@@ -59,11 +59,11 @@ def _equal_values(left: Value, right: Value, kind: type, other: type) -> bool:
     if kind in _PLAIN:
         return False
     if kind is not other:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     return left == right
 
 
-def found_equal(left: Value, right: Value) -> bool:
+def equal_in_search(left: Value, right: Value) -> bool:
     """Equality as searches use it (``in``, ``indexOf``, ``distinct``, ``includes``): an error is no match.
 
     Unlike :func:`equal`, a null on the right does not shield a Kubernetes value on the left; both give no match.
@@ -73,7 +73,7 @@ def found_equal(left: Value, right: Value) -> bool:
         return left == right
     try:
         return equal(left, right)
-    except Failure:
+    except CelError:
         return False
 
 
@@ -83,14 +83,14 @@ def _equal_lists(left: ListValue, right: Value) -> bool:
     kinds = {type(item) for item in left.items}
     if kinds <= _EXACT and len(kinds) == 1 and kinds == {type(item) for item in right.items}:
         return list(left.items) == list(right.items)
-    failed: Failure | None = None
+    failed: CelError | None = None
     for a, b in zip(left.items, right.items, strict=True):
         try:
             if not equal(a, b):
                 return False
-        except Failure as failure:
+        except CelError as failure:
             failed = failed or failure
-    if failed is not None and left.joined:
+    if failed is not None and left.is_concatenation:
         raise failed
     return True
 
@@ -105,7 +105,7 @@ def _equal_maps(left: MapValue, right: Value) -> bool:
         try:
             if not equal(value, other):
                 return False
-        except Failure:
+        except CelError:
             continue
     return True
 
@@ -116,7 +116,7 @@ def _equal_optionals(left: Optional, right: Value) -> bool:
     a, b = left.value, right.value
     if a is ABSENT or b is ABSENT:
         return a is b
-    if isinstance(a, Failure):
+    if isinstance(a, CelError):
         raise a
     if b is None and a is not None:
         # The contents are compared without the rule for null.
@@ -127,13 +127,13 @@ def _equal_optionals(left: Optional, right: Value) -> bool:
 def _equal_quantities(left: Quantity, right: Value) -> bool:
     # Upstream cannot unwrap a pointer on the right (the result of add or sub).
     if type(right) is not Quantity:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     return left.nano == right.nano
 
 
 def _equal_versions(left: Semver, right: Value) -> bool:
     if type(right) is not Semver:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     return left == right
 
 
@@ -166,15 +166,15 @@ def compare(left: Value, right: Value) -> Literal[-1, 0, 1]:
     kind = type(left)
     other = type(right)
     if kind is float and left != left:
-        raise Failure("NaN values cannot be ordered")
+        raise CelError("NaN values cannot be ordered")
     a, b = left, right
     if kind in _NUMBERS and other in _NUMBERS:
         if other is float and right != right:
-            raise Failure("NaN values cannot be ordered")
+            raise CelError("NaN values cannot be ordered")
         if kind is not other and (kind is float or other is float):
             a, b = float(left), float(right)
     elif kind is not other:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     elif kind is Duration or kind is Timestamp:
         a, b = left.ns, right.ns
     if a < b:

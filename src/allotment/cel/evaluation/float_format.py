@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def double(value: float) -> str:
+def format_shortest_g(value: float) -> str:
     """Go's ``%g`` with the shortest digits: an exponent below -4 and from 6 on, of at least two digits.
 
     >>> double(1.0), double(123456.0), double(1e6), double(0.00001)
@@ -15,19 +15,19 @@ def double(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    sign, digits, exponent = _shortest(value)
+    sign, digits, exponent = _shortest_digits(value)
     if exponent < -4 or exponent >= 6:
         return _exponential(sign, digits, exponent)
-    return _plain(sign, digits, exponent)
+    return _positional(sign, digits, exponent)
 
 
-def decimal(value: float) -> str:
+def format_shortest_f(value: float) -> str:
     """Go's ``%f`` with the shortest digits, never an exponent; the value must be finite."""
-    sign, digits, exponent = _shortest(value)
-    return _plain(sign, digits, exponent)
+    sign, digits, exponent = _shortest_digits(value)
+    return _positional(sign, digits, exponent)
 
 
-def _shortest(value: float) -> tuple[str, str, int]:
+def _shortest_digits(value: float) -> tuple[str, str, int]:
     """Sign, digits without trailing zeros, and the power of ten of the first digit."""
     text = repr(abs(value))
     mantissa, _, power = text.partition("e")
@@ -46,7 +46,7 @@ def _exponential(sign: str, digits: str, exponent: int) -> str:
     return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def _plain(sign: str, digits: str, exponent: int) -> str:
+def _positional(sign: str, digits: str, exponent: int) -> str:
     if exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
     if len(digits) <= exponent + 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
 from allotment.cel.evaluation.steps import Frame, Run
-from allotment.cel.evaluation.values import Failure, Value
+from allotment.cel.evaluation.values import CelError, Value
 
 
 def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
@@ -13,11 +13,11 @@ def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
     other = not deciding
 
     def run(frame: Frame) -> Value:
-        failed: Failure | None = None
+        failed: CelError | None = None
         for term in terms:
             try:
                 value = term(frame)
-            except Failure as failure:
+            except CelError as failure:
                 if failed is None:
                     failed = failure
                 continue
@@ -26,7 +26,7 @@ def chain(terms: tuple[Run, ...], deciding: bool) -> Run:
             if value is deciding:
                 return deciding
             if failed is None:
-                failed = Failure(NO_SUCH_OVERLOAD)
+                failed = CelError(NO_SUCH_OVERLOAD)
         if failed is not None:
             raise failed
         return other
@@ -40,4 +40,4 @@ def negated(value: Value) -> bool:
         return False
     if value is False:
         return True
-    raise Failure(NO_SUCH_OVERLOAD)
+    raise CelError(NO_SUCH_OVERLOAD)

@@ -13,13 +13,13 @@ from typing import Final
 from allotment.cel.evaluation import specializations
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
-from allotment.cel.evaluation.steps import COST, Frame, Run, Step
-from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.steps import COST, Frame, Run, PlanStep
+from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
-    CostExceeded,
-    Failure,
+    CostLimitExceeded,
+    CelError,
     ListValue,
     MapValue,
     Optional,
@@ -33,8 +33,8 @@ from allotment.cel.evaluation.values import (
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
 
-_KEYS: Final = frozenset({str, int, Uint, bool, float})
-_UNCONVERTIBLE: Final[dict[type, str]] = {
+_KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})
+_GO_NATIVE_TYPES: Final[dict[type, str]] = {
     Quantity: "*resource.Quantity", QuantityPointer: "*resource.Quantity", Semver: "semver.Version",
     IP: "netip.Addr", CIDR: "netip.Prefix", URL: "*url.URL",
 }  # fmt: skip
@@ -45,8 +45,8 @@ _UNCONVERTIBLE: Final[dict[type, str]] = {
 
 def check_key(key: Value) -> None:
     """Raise for a value that cannot select anything."""
-    if type(key) not in _KEYS:
-        raise Failure(f"invalid qualifier type: {go_type(key)}")
+    if type(key) not in _KEY_TYPES:
+        raise CelError(f"invalid qualifier type: {go_type(key)}")
 
 
 def _index(values: ListValue, key: Value) -> int:
@@ -57,9 +57,9 @@ def _index(values: ListValue, key: Value) -> int:
     elif (kind is Uint and key < 2**63) or (kind is float and abs(key) < 2.0**63 and key == int(key)):
         position = int(key)
     elif kind is float or kind is Uint:
-        raise Failure(f"unsupported index value {show(key)} in list")
+        raise CelError(f"unsupported index value {go_format(key)} in list")
     else:
-        raise Failure(f"unsupported index type '{type_name(key)}' in list")
+        raise CelError(f"unsupported index type '{type_name(key)}' in list")
     return position if 0 <= position < values.size else -1
 
 
@@ -74,10 +74,10 @@ def select(value: Value, key: Value) -> Value:
         position = _index(value, key)
         if position >= 0:
             return value.at(position)
-        raise Failure(f"index out of bounds: {show(key)}")
-    elif kind is Failure:
+        raise CelError(f"index out of bounds: {go_format(key)}")
+    elif kind is CelError:
         raise value
-    raise Failure(f"no such key: {show(key)}")
+    raise CelError(f"no such key: {go_format(key)}")
 
 
 def select_if_present(value: Value, key: Value) -> Value:
@@ -88,51 +88,51 @@ def select_if_present(value: Value, key: Value) -> Value:
     if kind is ListValue:
         position = _index(value, key)
         return value.at(position) if position >= 0 else ABSENT
-    if kind is Failure:
+    if kind is CelError:
         raise value
     return ABSENT
 
 
-def unwrapped(value: Value) -> Value:
+def convert_via_native(value: Value) -> Value:
     """The content of an optional after a trip through Go's native values, which upstream makes whenever a variable or
     a branch of ``?:`` holds an optional: Kubernetes' values do not survive it and become failures inside it."""
     kind = type(value)
-    go_name = _UNCONVERTIBLE.get(kind)
+    go_name = _GO_NATIVE_TYPES.get(kind)
     if go_name is not None:
-        return Failure(f"unsupported conversion to ref.Val: ({go_name}){value}")
-    if kind is Failure:
+        return CelError(f"unsupported conversion to ref.Val: ({go_name}){value}")
+    if kind is CelError:
         # What did not survive an earlier trip does not survive this one.
-        return Failure(f"unsupported conversion to ref.Val: (*errors.errorString){value}")
+        return CelError(f"unsupported conversion to ref.Val: (*errors.errorString){value}")
     if kind is TypeValue:
         return value.name
     if kind is Optional:
-        return None if value.value is ABSENT else unwrapped(value.value)
+        return None if value.value is ABSENT else convert_via_native(value.value)
     return value
 
 
-def rewrapped(value: Value) -> Value:
+def rewrap_optional(value: Value) -> Value:
     """A value as it comes out of a variable or a branch: optionals are unwrapped and wrapped again."""
     if type(value) is Optional and value.value is not ABSENT:
-        return Optional(unwrapped(value.value))
+        return Optional(convert_via_native(value.value))
     return value
 
 
 # --- paths -------------------------------------------------------------------------------------------------------
 
 
-class Selection:
+class Qualifier:
     """One selection of a path: by a constant ``key``, or by one that ``compute`` gives."""
 
-    __slots__ = ("compute", "key", "optional", "test")
+    __slots__ = ("compute", "key", "optional", "test_only")
 
-    def __init__(self, key: Value, compute: Run | None = None, optional: bool = False, test: bool = False) -> None:
+    def __init__(self, key: Value, compute: Run | None = None, optional: bool = False, test_only: bool = False) -> None:
         self.key = key
         self.compute = compute
         self.optional = optional
-        self.test = test
+        self.test_only = test_only
 
 
-class Path(Step):
+class SelectionPath(PlanStep):
     """A root and the selections from it. ``resolve`` gives the value without the charge for the whole; ``run`` charges.
 
     A path grows while the planner climbs the tree, so its functions are made when they are first asked for.
@@ -146,12 +146,12 @@ class Path(Step):
         #: The root is a variable that needs no look at optionals, so the value is the path.
         self.plain_root = plain_root
         self.fuse = fuse
-        self.selections: list[Selection] = []
+        self.selections: list[Qualifier] = []
         self.test_only = False
         self._run: Run | None = None
         self._resolve: Run | None = None
 
-    def extended(self, selection: Selection) -> Step:
+    def extended(self, selection: Qualifier) -> PlanStep:
         """This path with one more selection."""
         self.selections.append(selection)
         self._run = self._resolve = None
@@ -160,7 +160,7 @@ class Path(Step):
     @property
     def device_keys(self) -> tuple[str, ...] | None:
         """The keys of a path from ``device`` that are all constant and required; None for other paths."""
-        if self.fuse and self.is_device and all(map(_is_plain, self.selections)):
+        if self.fuse and self.is_device and all(map(_is_constant_name, self.selections)):
             return tuple(selection.key for selection in self.selections)
         return None
 
@@ -179,27 +179,27 @@ class Path(Step):
         return self._run
 
 
-class Branches(Step):
+class ConditionalPath(PlanStep):
     """``condition ? truthy : falsy``: selections go to both branches, and the whole costs nothing by itself.
 
     A branch that is a ``has(…)`` itself gives what its path resolves to, which for an optional is an optional.
     """
 
-    __slots__ = ("_resolve", "condition", "falsy", "tested", "truthy")
+    __slots__ = ("_resolve", "condition", "falsy", "is_presence_test", "truthy")
 
-    def __init__(self, condition: Run, truthy: Path | Branches, falsy: Path | Branches) -> None:
+    def __init__(self, condition: Run, truthy: SelectionPath | ConditionalPath, falsy: SelectionPath | ConditionalPath) -> None:
         self.condition = condition
         self.truthy = truthy
         self.falsy = falsy
         #: The whole is the operand of ``has``.
-        self.tested = False
+        self.is_presence_test = False
         self._resolve: Run | None = None
 
-    def extended(self, selection: Selection) -> Step:
+    def extended(self, selection: Qualifier) -> PlanStep:
         """Both branches with one more selection."""
         self.truthy.extended(selection)
         self.falsy.extended(selection)
-        self.tested = selection.test
+        self.is_presence_test = selection.test_only
         self._resolve = None
         return self
 
@@ -213,8 +213,8 @@ class Branches(Step):
     @property
     def run(self) -> Run:  # type: ignore[override]  # planned when it is asked for: most paths are part of a longer one
         """The value; ``has`` over branches gives a bool."""
-        if self.tested:
-            return _refunded(_presence(self.resolve))
+        if self.is_presence_test:
+            return _with_refund(_as_presence(self.resolve))
         return self.resolve
 
 
@@ -225,12 +225,12 @@ def _branching(condition: Run, truthy: Run, falsy: Run) -> Run:
             return truthy(frame)
         if decided is False:
             return falsy(frame)
-        raise Failure("no such overload")
+        raise CelError("no such overload")
 
     return run
 
 
-def _presence(resolve: Run) -> Run:
+def _as_presence(resolve: Run) -> Run:
     def run(frame: Frame) -> Value:
         found = resolve(frame)
         return found.value is not ABSENT if type(found) is Optional else found
@@ -238,7 +238,7 @@ def _presence(resolve: Run) -> Run:
     return run
 
 
-def _refunded(compute: Run) -> Run:
+def _with_refund(compute: Run) -> Run:
     """``has`` gives the charge for a path back, even that for branches, which never made it; below zero the count
     wraps around and exceeds every limit."""
 
@@ -247,19 +247,19 @@ def _refunded(compute: Run) -> Run:
             return compute(frame)
         finally:
             if frame[COST] < 1:
-                raise CostExceeded(2**64 - 1)
+                raise CostLimitExceeded(2**64 - 1)
             frame[COST] -= 1
 
     return run
 
 
-def _runner(path: Path) -> Run:
-    if path.selections and path.selections[-1].test:
+def _runner(path: SelectionPath) -> Run:
+    if path.selections and path.selections[-1].test_only:
         # ``has`` gives the charge for the path back.
-        short = _short_presence(path) if path.fuse else None
-        return _presence(path.resolve) if short is None else short
+        short = _fast_presence_test(path) if path.fuse else None
+        return _as_presence(path.resolve) if short is None else short
     if path.fuse:
-        short = _short(path, 1)
+        short = _fast_path(path, 1)
         if short is not None:
             return short
     resolve = path.resolve
@@ -267,7 +267,7 @@ def _runner(path: Path) -> Run:
     def run(frame: Frame) -> Value:
         try:
             value = resolve(frame)
-        except Failure:
+        except CelError:
             frame[COST] += 1
             raise
         frame[COST] += 1
@@ -276,14 +276,14 @@ def _runner(path: Path) -> Run:
     return run
 
 
-def _resolver(path: Path) -> Run:
+def _resolver(path: SelectionPath) -> Run:
     if path.fuse:
-        short = _short(path, 0)
+        short = _fast_path(path, 0)
         if short is not None:
             return short
     root = path.root
     selections = tuple(path.selections)
-    if path.fuse and path.is_device and len(selections) > 2 and all(map(_is_plain, selections[:2])):
+    if path.fuse and path.is_device and len(selections) > 2 and all(map(_is_constant_name, selections[:2])):
         # Start at the domain: it cannot fail.
         kind, domain = selections[0].key, selections[1].key
         if kind in ("attributes", "capacity"):
@@ -298,7 +298,7 @@ def _resolver(path: Path) -> Run:
         if type(value) is Optional:
             if value.value is ABSENT:
                 return value
-            value = unwrapped(value.value)
+            value = convert_via_native(value.value)
             optional = True
         for selection in selections:
             optional = optional or selection.optional
@@ -313,23 +313,23 @@ def _resolver(path: Path) -> Run:
     return resolve
 
 
-def _advance(frame: Frame, value: Value, selection: Selection) -> Value:
+def _advance(frame: Frame, value: Value, selection: Qualifier) -> Value:
     # Charged whether it succeeds or not.
     key = selection.key
     if selection.compute is not None:
         try:
             key = selection.compute(frame)
             check_key(key)
-        except Failure:
+        except CelError:
             frame[COST] += 1
             raise
     frame[COST] += 1
-    if selection.test:
+    if selection.test_only:
         return select_if_present(value, key) is not ABSENT
     return select(value, key)
 
 
-def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value:
+def _advance_optional(frame: Frame, value: Value, selection: Qualifier) -> Value:
     # Charged only when there is something.
     key = selection.key
     if selection.compute is not None:
@@ -344,11 +344,11 @@ def _advance_optional(frame: Frame, value: Value, selection: Selection) -> Value
 # --- short forms -------------------------------------------------------------------------------------------------
 
 
-def _is_plain(selection: Selection) -> bool:
-    return type(selection.key) is str and not (selection.compute or selection.optional or selection.test)
+def _is_constant_name(selection: Qualifier) -> bool:
+    return type(selection.key) is str and not (selection.compute or selection.optional or selection.test_only)
 
 
-def _short(path: Path, charge: int) -> Run | None:
+def _fast_path(path: SelectionPath, charge: int) -> Run | None:
     """A faster form of a path, charging ``charge`` for the whole; None when there is none."""
     keys = path.device_keys
     if keys is not None:
@@ -366,9 +366,9 @@ def _short(path: Path, charge: int) -> Run | None:
     return variable
 
 
-def _short_presence(path: Path) -> Run | None:
+def _fast_presence_test(path: SelectionPath) -> Run | None:
     selections = path.selections
-    if not path.is_device or len(selections) != 3 or not all(map(_is_plain, selections[:2])):
+    if not path.is_device or len(selections) != 3 or not all(map(_is_constant_name, selections[:2])):
         return None
     kind, domain, name = (s.key for s in selections)
     return specializations.is_present(kind, domain, name) if kind in ("attributes", "capacity") else None

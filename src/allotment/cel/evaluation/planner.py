@@ -14,25 +14,25 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.cel.checking.checked_expression import Checked
+from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.environment import TYPE_NAMES
-from allotment.cel.checking.types import Kind
+from allotment.cel.checking.types import TypeKind
 from allotment.cel.evaluation import aggregate_literals, calls, comprehensions, cost, logic, paths, specializations
 from allotment.cel.evaluation.bindings import PlanError as PlanError
-from allotment.cel.evaluation.bindings import implementation
+from allotment.cel.evaluation.bindings import resolve_implementation
 from allotment.cel.evaluation.equality import equal
 from allotment.cel.evaluation.library import conversions, strings
-from allotment.cel.evaluation.paths import Branches, Path, Selection
+from allotment.cel.evaluation.paths import ConditionalPath, SelectionPath, Qualifier
 from allotment.cel.evaluation.specializations import membership
-from allotment.cel.evaluation.steps import DEVICE, FIRST_SLOT, Constant, Frame, Run, Static, Step
-from allotment.cel.evaluation.values import ABSENT, Failure, Optional, TypeValue, Uint, Value
+from allotment.cel.evaluation.steps import DEVICE, FIRST_SLOT, Constant, Frame, Run, PrecomputedCall, PlanStep
+from allotment.cel.evaluation.values import ABSENT, CelError, Optional, TypeValue, Uint, Value
 from allotment.cel.regex import RegexError
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 from allotment.model.quantity import Quantity
 
 
-class Plan:
+class ExpressionPlan:
     """A planned expression. ``variables`` are the names, in the order of their frame slots, that it may use beside
     ``device``; ``slots`` is the number of frame entries behind them."""
 
@@ -44,33 +44,33 @@ class Plan:
         self.slots = slots
 
 
-def plan(checked: Checked, node: Node | None = None, *, variables: Sequence[str] = (), fuse: bool = True) -> Plan:
+def plan(checked: CheckedExpression, node: Node | None = None, *, variables: Sequence[str] = (), fuse: bool = True) -> ExpressionPlan:
     """Plan an expression, or the part of it at ``node``. Raises PlanError."""
     planner = _Planner(checked, tuple(variables), fuse)
     step = planner.plan(checked.expr if node is None else node)
-    return Plan(step.run, planner.globals, planner.next_slot - FIRST_SLOT - len(planner.globals))
+    return ExpressionPlan(step.run, planner.globals, planner.next_slot - FIRST_SLOT - len(planner.globals))
 
 
-class QuantityComparison(Step):
+class QuantityComparison(PlanStep):
     """``value.compareTo(quantity("1Gi"))``, open for being fused with the comparison around it."""
 
-    __slots__ = ("charge", "first", "wanted")
+    __slots__ = ("charge", "expected", "value_run")
 
-    def __init__(self, run: Run, first: Run, wanted: Quantity, charge: int) -> None:
+    def __init__(self, run: Run, value_run: Run, expected: Quantity, charge: int) -> None:
         super().__init__(run)
-        self.first = first
-        self.wanted = wanted
+        self.value_run = value_run
+        self.expected = expected
         self.charge = charge
 
 
 #: Calls on literals that can be made when the selector is compiled: they are pure and small.
-_PARSERS: Final = frozenset(
+_PARSING_FUNCTIONS: Final = frozenset(
     {"quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "url", "isURL"}
 )
-_PATTERNED: Final = frozenset({"matches", "find", "findAll"})
+_PATTERN_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 # fmt: off
 #: Functions that traverse their arguments for less than a charge of one for each element.
-_TRAVERSING: Final = frozenset(
+_TRAVERSING_FUNCTIONS: Final = frozenset(
     {
         "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "join", "format", "distinct", "sort", "includes",
         ast.SORT_BY_KEYS, "flatten", "sets.contains", "sets.intersects", "sets.equivalent", "unwrapOpt", "reverse",
@@ -78,12 +78,12 @@ _TRAVERSING: Final = frozenset(
     }
 )
 # fmt: on
-_PRINTING: Final = frozenset({"format", "replace", "join"})
-_MAY_HOLD_MORE: Final = frozenset({Kind.LIST, Kind.MAP, Kind.DYN, Kind.ANY, Kind.PARAM, Kind.OPAQUE, Kind.ERROR})
+_PRINTING_FUNCTIONS: Final = frozenset({"format", "replace", "join"})
+_MAY_HOLD_MORE: Final = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM, TypeKind.OPAQUE, TypeKind.ERROR})
 
 
 class _Planner:
-    def __init__(self, checked: Checked, variables: tuple[str, ...], fuse: bool) -> None:
+    def __init__(self, checked: CheckedExpression, variables: tuple[str, ...], fuse: bool) -> None:
         self.checked = checked
         self.functions = checked.environment.functions
         self.unchecked = not checked.types
@@ -94,7 +94,7 @@ class _Planner:
             {name: (FIRST_SLOT + i, None) for i, name in enumerate(variables)}
         ]
 
-    def plan(self, node: Node) -> Step:
+    def plan(self, node: Node) -> PlanStep:
         """The step of a node."""
         return _PLANNERS[type(node)](self, node)
 
@@ -105,113 +105,113 @@ class _Planner:
 
     # --- leaves --------------------------------------------------------------------------------------------------
 
-    def const(self, node: Const) -> Step:
+    def const(self, node: Const) -> PlanStep:
         return Constant(Uint(node.value) if node.kind == "uint" and isinstance(node.value, int) else node.value)
 
-    def ident(self, node: Ident) -> Step:
+    def ident(self, node: Ident) -> PlanStep:
         type_name = self.checked.type_names.get(node.id)
         if type_name is not None:
-            return _type(type_name)
+            return _type_constant(type_name)
         if self.unchecked:
             return self.unresolved(node.name)
-        return self.variable(node.id, node.name) or _missing(node.name)
+        return self.variable(node.id, node.name) or _missing_variable(node.name)
 
-    def variable(self, node_id: int, name: str) -> Path | None:
+    def variable(self, node_id: int, name: str) -> SelectionPath | None:
         """A variable in scope as the start of a path."""
         for scope in reversed(self.scopes):
             if name in scope:
                 slot, compute = scope[name]
                 static = self.checked.types.get(node_id)
                 plain = static is not None and static.kind not in _MAY_HOLD_MORE
-                root = _read(slot) if compute is None else comprehensions.bound_variable(slot, compute)
-                return Path(root, plain_root=plain, fuse=self.fuse)
+                root = _read_slot(slot) if compute is None else comprehensions.bound_variable(slot, compute)
+                return SelectionPath(root, plain_root=plain, fuse=self.fuse)
         if name == "device" and "device" in self.checked.environment.variables:
-            return Path(lambda frame: frame[DEVICE].whole(), is_device=True, fuse=self.fuse)
+            return SelectionPath(lambda frame: frame[DEVICE].as_map(), is_device=True, fuse=self.fuse)
         return None
 
-    def unresolved(self, name: str) -> Step:
+    def unresolved(self, name: str) -> PlanStep:
         """A name in an expression that has not been checked."""
         environment = self.checked.environment
-        for full in environment.candidates(name):
+        for full in environment.candidate_names(name):
             found = self.variable(-1, full)
             if found is not None:
                 return found
             if full in environment.type_names:
                 return Constant(TypeValue(full))
-        return _missing(", ".join(environment.candidates(name)))
+        return _missing_variable(", ".join(environment.candidate_names(name)))
 
     # --- paths ---------------------------------------------------------------------------------------------------
 
-    def select(self, node: Select) -> Step:
+    def select(self, node: Select) -> PlanStep:
         type_name = self.checked.type_names.get(node.id)
         if type_name is not None:
-            return _type(type_name)
+            return _type_constant(type_name)
         if self.unchecked and not node.test_only:
             dotted = _dotted(node)
             if dotted is not None:
-                for full in self.checked.environment.candidates(dotted):
+                for full in self.checked.environment.candidate_names(dotted):
                     found = self.variable(node.id, full)
                     if found is not None:
                         return found
-        return self.path(self.plan(node.operand)).extended(Selection(node.field, test=node.test_only))
+        return self.path(self.plan(node.operand)).extended(Qualifier(node.field, test_only=node.test_only))
 
-    def path(self, step: Step) -> Path | Branches:
+    def path(self, step: PlanStep) -> SelectionPath | ConditionalPath:
         """A step as something that can be selected from."""
-        return step if isinstance(step, Path | Branches) else Path(step.run, fuse=self.fuse)
+        return step if isinstance(step, SelectionPath | ConditionalPath) else SelectionPath(step.run, fuse=self.fuse)
 
-    def index(self, node: Call, optional: bool) -> Step:
+    def index(self, node: Call, optional: bool) -> PlanStep:
         base, key = (self.plan(argument) for argument in node.args)
         if isinstance(key, Constant):
             try:
                 paths.check_key(key.value)
-            except Failure as failure:
+            except CelError as failure:
                 raise PlanError(str(failure)) from None
-            selection = Selection(key.value, optional=optional)
-        elif isinstance(key, Path | Branches):
+            selection = Qualifier(key.value, optional=optional)
+        elif isinstance(key, SelectionPath | ConditionalPath):
             resolve = key.resolve
-            selection = Selection(ABSENT, lambda frame: paths.rewrapped(resolve(frame)), optional)
+            selection = Qualifier(ABSENT, lambda frame: paths.rewrap_optional(resolve(frame)), optional)
         else:
             run = key.run
-            selection = Selection(ABSENT, lambda frame: paths.rewrapped(run(frame)), optional)
+            selection = Qualifier(ABSENT, lambda frame: paths.rewrap_optional(run(frame)), optional)
         return self.path(base).extended(selection)
 
-    def conditional(self, node: Call) -> Step:
+    def conditional(self, node: Call) -> PlanStep:
         condition, truthy, falsy = (self.plan(argument) for argument in node.args)
-        return Branches(condition.run, self.branch(truthy), self.branch(falsy))
+        return ConditionalPath(condition.run, self.branch(truthy), self.branch(falsy))
 
-    def branch(self, step: Step) -> Path | Branches:
+    def branch(self, step: PlanStep) -> SelectionPath | ConditionalPath:
         """A branch of ``?:``. What is no path by itself becomes one without selections."""
-        if isinstance(step, Path | Branches):
+        if isinstance(step, SelectionPath | ConditionalPath):
             return step
-        return Path(step.run, plain_root=isinstance(step, Constant), fuse=self.fuse)
+        return SelectionPath(step.run, plain_root=isinstance(step, Constant), fuse=self.fuse)
 
     # --- literals ------------------------------------------------------------------------------------------------
 
-    def list_literal(self, node: ListExpr) -> Step:
+    def list_literal(self, node: ListExpr) -> PlanStep:
         steps = [self.plan(element) for element in node.elements]
         optional = frozenset(node.optional_indices)
         run = aggregate_literals.list_literal(steps, optional)
         if all(isinstance(step, Constant) for step in steps):
             return self.folded(run)
-        return Step(run)
+        return PlanStep(run)
 
-    def map_literal(self, node: MapExpr) -> Step:
+    def map_literal(self, node: MapExpr) -> PlanStep:
         entries = [(self.plan(e.key), self.plan(e.value), e.optional) for e in node.entries]
         run = aggregate_literals.map_literal(entries)
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
             return self.folded(run)
-        return Step(run)
+        return PlanStep(run)
 
     def folded(self, run: Run) -> Constant:
         """The value of constants; what it would have cost is not charged."""
         try:
             return Constant(run([0, 0, 0, None]))
-        except Failure as failure:
+        except CelError as failure:
             raise PlanError(str(failure)) from None
 
-    def message(self, node: StructExpr) -> Step:
+    def message(self, node: StructExpr) -> PlanStep:
         fields = [(field.name, self.plan(field.value).run, field.optional) for field in node.fields]
-        return Step(aggregate_literals.message(node.name.removeprefix("."), fields))
+        return PlanStep(aggregate_literals.message_literal(node.name.removeprefix("."), fields))
 
     # --- logic ---------------------------------------------------------------------------------------------------
 
@@ -229,9 +229,9 @@ class _Planner:
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
-    def call(self, node: Call) -> Step:
+    def call(self, node: Call) -> PlanStep:
         function = node.function
-        special = _SPECIAL.get(function)
+        special = _OPERATOR_PLANNERS.get(function)
         if special is not None:
             return special(self, node)
         arguments = list(node.args)
@@ -249,10 +249,10 @@ class _Planner:
         if function == ast.IN and overload == "in_list" and isinstance(steps[1], Constant):
             found = membership(steps[0].run, steps[1].value)
             if found is not None:
-                return Constant(False) if found is ABSENT else Step(found)
+                return Constant(False) if found is ABSENT else PlanStep(found)
         return self.invocation(node, function, overload, steps)
 
-    def alternative(self, function: str, arguments: Sequence[Node]) -> Step:
+    def alternative(self, function: str, arguments: Sequence[Node]) -> PlanStep:
         first, second = (self.plan(argument).run for argument in arguments)
         whole = function == "or"
 
@@ -264,17 +264,17 @@ class _Planner:
                 return second(frame)
             if whole:
                 return value
-            if isinstance(value.value, Failure):
+            if isinstance(value.value, CelError):
                 raise value.value
             return value.value
 
-        return Step(run)
+        return PlanStep(run)
 
-    def invocation(self, node: Call, function: str, overload: str, steps: list[Step]) -> Step:
-        run_by, sequential = implementation(
+    def invocation(self, node: Call, function: str, overload: str, steps: list[PlanStep]) -> PlanStep:
+        run_by, sequential = resolve_implementation(
             self.functions, function, overload, len(steps), node.id, checked=not self.unchecked
         )
-        if function in _PATTERNED and len(steps) > 1 and isinstance(steps[1], Constant) and type(steps[1].value) is str:
+        if function in _PATTERN_FUNCTIONS and len(steps) > 1 and isinstance(steps[1], Constant) and type(steps[1].value) is str:
             try:
                 run_by = strings.constant_pattern(function, steps[1].value)
             except RegexError as error:
@@ -283,26 +283,26 @@ class _Planner:
         charge = cost.call(function, overload)
         if function in conversions.FOLDED and len(steps) == 1 and isinstance(steps[0], Constant):
             return self.folded(calls.call_unary(run_by, steps[0], 0))
-        if self.fuse and function in _PARSERS and all(isinstance(step, Constant) for step in steps):
-            static = _static(run_by, [step.value for step in steps if isinstance(step, Constant)], charge)
+        if self.fuse and function in _PARSING_FUNCTIONS and all(isinstance(step, Constant) for step in steps):
+            static = _precomputed(run_by, [step.value for step in steps if isinstance(step, Constant)], charge)
             if static is not None:
                 return static
-        if function in _TRAVERSING:
+        if function in _TRAVERSING_FUNCTIONS:
             steps = [calls.metered(step) for step in steps]
         run = self.closure(function, run_by, sequential, steps, charge)
-        wanted = steps[1].value if self.fuse and len(steps) == 2 and isinstance(steps[1], Constant | Static) else None
+        wanted = steps[1].value if self.fuse and len(steps) == 2 and isinstance(steps[1], Constant | PrecomputedCall) else None
         if overload == "quantity_compare_to" and isinstance(wanted, Quantity):
-            before = steps[1].cost if isinstance(steps[1], Static) else 0
+            before = steps[1].cost if isinstance(steps[1], PrecomputedCall) else 0
             return QuantityComparison(run, steps[0].run, wanted, before + 1)
-        return Step(calls.metered_result(run) if function in _PRINTING else run)
+        return PlanStep(calls.metered_result(run) if function in _PRINTING_FUNCTIONS else run)
 
     def closure(
         self,
         function: str,
         run_by: calls.Implementation,
         sequential: bool,
-        steps: list[Step],
-        charge: cost.CostOf | int,
+        steps: list[PlanStep],
+        charge: cost.CostFunction | int,
     ) -> Run:
         if not steps:
             return calls.call_nullary(run_by, charge)
@@ -316,7 +316,7 @@ class _Planner:
             if isinstance(steps[0], QuantityComparison) and isinstance(charge, int):
                 compared = steps[0]
                 return specializations.compare_quantity(
-                    compared.first, fast, compared.wanted, number, compared.charge + charge
+                    compared.value_run, fast, compared.expected, number, compared.charge + charge
                 )
             if isinstance(charge, int):
                 return specializations.order_with_int(steps[0].run, fast, run_by, number, charge)
@@ -324,17 +324,17 @@ class _Planner:
 
     # --- equality ------------------------------------------------------------------------------------------------
 
-    def equals(self, node: Call) -> Step:
+    def equals(self, node: Call) -> PlanStep:
         left, right = (self.plan(argument) for argument in node.args)
         if self.fuse and isinstance(right, Constant):
             run = _equals_literal(left, right.value, node.function == ast.EQUALS)
             if run is not None:
-                return Step(run)
+                return PlanStep(run)
         if any(self.may_be_deep(argument) for argument in node.args):
             left, right = calls.metered(left), calls.metered(right)
         if node.function == ast.EQUALS:
-            return Step(calls.call_binary(equal, left, right, lambda values, _: cost.equality(*values)))
-        return Step(calls.call_binary(specializations.differ, left, right, lambda values, _: cost.inequality(*values)))
+            return PlanStep(calls.call_binary(equal, left, right, lambda values, _: cost.equality(*values)))
+        return PlanStep(calls.call_binary(specializations.not_equal, left, right, lambda values, _: cost.inequality(*values)))
 
     def may_be_deep(self, node: Node) -> bool:
         static = self.checked.types.get(node.id)
@@ -342,7 +342,7 @@ class _Planner:
 
     # --- comprehensions ------------------------------------------------------------------------------------------
 
-    def comprehension(self, node: Comprehension) -> Step:
+    def comprehension(self, node: Comprehension) -> PlanStep:
         if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
             return self.bind(node)
         over = self.plan(node.iter_range).run
@@ -353,18 +353,18 @@ class _Planner:
             scope[node.iter_var2] = (slot2, None)
         self.scopes.append(scope)
         try:
-            return Step(self.fold(node, over, slot, slot2))
+            return PlanStep(self.fold(node, over, slot, slot2))
         finally:
             self.scopes.pop()
 
-    def bind(self, node: Comprehension) -> Step:
+    def bind(self, node: Comprehension) -> PlanStep:
         slot = self.slot()
         compute = self.plan(node.accu_init).run
         self.scopes.append({node.accu_var: (slot, compute)})
         try:
             # Never run, but upstream plans it, and complains about a variable that holds a type.
             self.plan(node.loop_step)
-            return Step(comprehensions.bind(slot, self.plan(node.result).run))
+            return PlanStep(comprehensions.bind(slot, self.plan(node.result).run))
         finally:
             self.scopes.pop()
 
@@ -381,41 +381,41 @@ class _Planner:
             assert isinstance(taken, Call)
             step = taken
             if isinstance(step.args[1], Const):  # accumulator + 1
-                return comprehensions.one(over, slot, slot2, keep)
+                return comprehensions.exists_one(over, slot, slot2, keep)
         if step.function == ast.ADD:
             literal = step.args[1]
             assert isinstance(literal, ListExpr)
             element = self.plan(literal.elements[0])
-            return comprehensions.build(over, slot, slot2, keep, self.append(element), mapping=False)
+            return comprehensions.build_collection(over, slot, slot2, keep, self.append(element), mapping=False)
         if len(step.args) == 3:
             accumulate = comprehensions.insert_entry(slot, self.plan(step.args[2]).run)
         else:
             accumulate = comprehensions.insert_entries(self.plan(step.args[1]).run)
-        return comprehensions.build(over, slot, slot2, keep, accumulate, mapping=True)
+        return comprehensions.build_collection(over, slot, slot2, keep, accumulate, mapping=True)
 
-    def append(self, element: Step) -> comprehensions.Accumulate:
+    def append(self, element: PlanStep) -> comprehensions.Accumulate:
         # A list literal of a constant is folded, and then costs nothing.
-        return comprehensions.append(element.run, 0 if isinstance(element, Constant) else cost.LIST)
+        return comprehensions.append_element(element.run, 0 if isinstance(element, Constant) else cost.LIST)
 
 
 # --- closures ----------------------------------------------------------------------------------------------------
 
 
-def _type(name: str) -> Constant:
+def _type_constant(name: str) -> Constant:
     if name not in TYPE_NAMES:
         raise PlanError(f"reference to undefined type: {name}")
     return Constant(TypeValue(name))
 
 
-def _read(slot: int) -> Run:
+def _read_slot(slot: int) -> Run:
     return lambda frame: frame[slot]
 
 
-def _missing(name: str) -> Path:
+def _missing_variable(name: str) -> SelectionPath:
     def run(frame: Frame) -> Value:
-        raise Failure(f"no such attribute(s): {name}")
+        raise CelError(f"no such attribute(s): {name}")
 
-    return Path(run)
+    return SelectionPath(run)
 
 
 def _dotted(node: Node) -> str | None:
@@ -429,16 +429,16 @@ def _dotted(node: Node) -> str | None:
     return ".".join((node.name, *reversed(fields)))
 
 
-def _and(self: _Planner, node: Call) -> Step:
-    return Step(logic.chain(tuple(self.chain(node, ast.AND)), False))
+def _and(self: _Planner, node: Call) -> PlanStep:
+    return PlanStep(logic.chain(tuple(self.chain(node, ast.AND)), False))
 
 
-def _or(self: _Planner, node: Call) -> Step:
-    return Step(logic.chain(tuple(self.chain(node, ast.OR)), True))
+def _or(self: _Planner, node: Call) -> PlanStep:
+    return PlanStep(logic.chain(tuple(self.chain(node, ast.OR)), True))
 
 
-def _not(self: _Planner, node: Call) -> Step:
-    return Step(calls.call_unary(logic.negated, self.plan(node.args[0]), 1))
+def _not(self: _Planner, node: Call) -> PlanStep:
+    return PlanStep(calls.call_unary(logic.negated, self.plan(node.args[0]), 1))
 
 
 _INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -446,11 +446,11 @@ _INTEGER_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }  # fmt: skip
 
 
-def _equals_literal(left: Step, literal: Value, wanted: bool) -> Run | None:
+def _equals_literal(left: PlanStep, literal: Value, wanted: bool) -> Run | None:
     """A closure for ``left == literal``, None when there is no special one."""
     kind = type(literal)
     if kind is str:
-        keys = left.device_keys if isinstance(left, Path) else None
+        keys = left.device_keys if isinstance(left, SelectionPath) else None
         if keys == ("driver",):
             return specializations.driver_equals(literal, wanted)
         if keys is not None and len(keys) == 3 and keys[0] == "attributes":
@@ -461,22 +461,22 @@ def _equals_literal(left: Step, literal: Value, wanted: bool) -> Run | None:
     return None
 
 
-def _static(implementation: calls.Implementation, values: list[Value], charge: cost.CostOf | int) -> Static | None:
+def _precomputed(implementation: calls.Implementation, values: list[Value], charge: cost.CostFunction | int) -> PrecomputedCall | None:
     """A call made now, None when it fails: failures are made when they happen."""
     try:
         value = implementation(*values)
-    except Failure:
+    except CelError:
         return None
-    return Static(value, charge if isinstance(charge, int) else charge(values, value))
+    return PrecomputedCall(value, charge if isinstance(charge, int) else charge(values, value))
 
 
-_PLANNERS: Final[dict[type, Callable[[_Planner, Any], Step]]] = {
+_PLANNERS: Final[dict[type, Callable[[_Planner, Any], PlanStep]]] = {
     Const: _Planner.const, Ident: _Planner.ident, Select: _Planner.select, Call: _Planner.call,
     ListExpr: _Planner.list_literal,
     MapExpr: _Planner.map_literal, StructExpr: _Planner.message, Comprehension: _Planner.comprehension,
 }  # fmt: skip
 
-_SPECIAL: Final[dict[str, Callable[[_Planner, Call], Step]]] = {
+_OPERATOR_PLANNERS: Final[dict[str, Callable[[_Planner, Call], PlanStep]]] = {
     ast.AND: _and, ast.OR: _or, ast.NOT: _not, ast.EQUALS: _Planner.equals, ast.NOT_EQUALS: _Planner.equals,
     ast.CONDITIONAL: _Planner.conditional,
     ast.INDEX: lambda planner, node: planner.index(node, False),

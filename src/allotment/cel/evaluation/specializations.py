@@ -14,7 +14,7 @@ from allotment.cel.evaluation.equality import equal
 from allotment.cel.evaluation.steps import COST, DEVICE, Frame, Run
 from allotment.cel.evaluation.values import (
     ABSENT,
-    Failure,
+    CelError,
     Key,
     ListValue,
     QuantityPointer,
@@ -25,7 +25,7 @@ from allotment.cel.evaluation.values import (
 )
 from allotment.model.quantity import Quantity
 
-_HASHED: Final = frozenset({bool, int, Uint, float, str})
+_HASHABLE_TYPES: Final = frozenset({bool, int, Uint, float, str})
 
 
 def membership(compute: Run, constants: ListValue) -> Run | Value:
@@ -33,11 +33,11 @@ def membership(compute: Run, constants: ListValue) -> Run | Value:
     elements are of types that cannot be looked up."""
     if not constants.size:
         return ABSENT
-    if any(type(item) not in _HASHED for item in constants.items):
+    if any(type(item) not in _HASHABLE_TYPES for item in constants.items):
         return None
     keys: set[Key] = set()
     for item in constants.items:
-        keys.update(_twins(item))
+        keys.update(_equal_keys(item))
     found = frozenset(keys)
 
     def run(frame: Frame) -> Value:
@@ -47,7 +47,7 @@ def membership(compute: Run, constants: ListValue) -> Run | Value:
     return run
 
 
-def _twins(value: Value) -> list[Key]:
+def _equal_keys(value: Value) -> list[Key]:
     kind = type(value)
     twins = [map_key(value)]
     if kind is float:
@@ -66,7 +66,7 @@ def _twins(value: Value) -> list[Key]:
     return twins
 
 
-_NOTHING: Final[dict[str, Value]] = {}
+_NO_VALUES: Final[dict[str, Value]] = {}
 
 
 def value_at(keys: tuple[str, ...], charge: int) -> Run | None:
@@ -92,7 +92,7 @@ def _field(name: str, charge: int) -> Run | None:
 
         def multiple(frame: Frame) -> Value:
             frame[COST] += charge
-            return frame[DEVICE].multiple
+            return frame[DEVICE].allow_multiple_allocations
 
         return multiple
     return None
@@ -112,18 +112,18 @@ def _value(kind: str, domain: str, name: str, charge: int) -> Run:
 
         def attribute(frame: Frame) -> Value:
             frame[COST] += charge
-            found = frame[DEVICE].attributes.get(domain, _NOTHING).get(name, ABSENT)
+            found = frame[DEVICE].attributes.get(domain, _NO_VALUES).get(name, ABSENT)
             if found is ABSENT:
-                raise Failure(missing)
+                raise CelError(missing)
             return found
 
         return attribute
 
     def capacity(frame: Frame) -> Value:
         frame[COST] += charge
-        found = frame[DEVICE].capacity.get(domain, _NOTHING).get(name, ABSENT)
+        found = frame[DEVICE].capacity.get(domain, _NO_VALUES).get(name, ABSENT)
         if found is ABSENT:
-            raise Failure(missing)
+            raise CelError(missing)
         return found
 
     return capacity
@@ -135,7 +135,7 @@ def is_present(kind: str, domain: str, name: str) -> Run:
     def run(frame: Frame) -> Value:
         frame[COST] += 3
         device = frame[DEVICE]
-        return name in (device.attributes if kind == "attributes" else device.capacity).get(domain, _NOTHING)
+        return name in (device.attributes if kind == "attributes" else device.capacity).get(domain, _NO_VALUES)
 
     return run
 
@@ -143,90 +143,90 @@ def is_present(kind: str, domain: str, name: str) -> Run:
 # --- equality with a literal -------------------------------------------------------------------------------------
 
 
-def differ(left: Value, right: Value) -> bool:
+def not_equal(left: Value, right: Value) -> bool:
     """``left != right``: upstream asks whether equality gave true, and a failure did not."""
     try:
         return not equal(left, right)
-    except Failure:
+    except CelError:
         return True
 
 
-def equals_text(first: Run, text: str, wanted: bool) -> Run:
+def equals_text(first: Run, text: str, expected: bool) -> Run:
     """``value == "text"``, or ``!=`` when not ``wanted``."""
     length = len(text)
     # The charge by the length of the value; the shorter of the two counts.
     charges = cost.TRAVERSAL[: min(length, 1024) + 1]
     known = len(charges)
-    most = cost.equality(text, text)
-    charge_of = cost.equality if wanted else cost.inequality
+    full_cost = cost.equality(text, text)
+    charge_of = cost.equality if expected else cost.inequality
 
     def run(frame: Frame) -> Value:
         try:
             value = first(frame)
-        except Failure:
+        except CelError:
             frame[COST] += 1 if length else 0
             raise
         if type(value) is str:
             size = len(value)
-            frame[COST] += charges[size] if size < known else most if size >= length else charge_of(value, text)
-            return (value == text) is wanted
+            frame[COST] += charges[size] if size < known else full_cost if size >= length else charge_of(value, text)
+            return (value == text) is expected
         frame[COST] += charge_of(value, text)
-        return equal(value, text) if wanted else differ(value, text)
+        return equal(value, text) if expected else not_equal(value, text)
 
     return run
 
 
-def driver_equals(text: str, wanted: bool) -> Run:
+def driver_equals(text: str, expected: bool) -> Run:
     """``device.driver == "text"``"""
     length = len(text)
-    most = 2 + cost.equality(text, text)
+    full_cost = 2 + cost.equality(text, text)
 
     def run(frame: Frame) -> Value:
         driver = frame[DEVICE].driver
-        frame[COST] += most if len(driver) >= length else 2 + cost.equality(driver, text)
-        return (driver == text) is wanted
+        frame[COST] += full_cost if len(driver) >= length else 2 + cost.equality(driver, text)
+        return (driver == text) is expected
 
     return run
 
 
-def attribute_equals_text(domain: str, name: str, text: str, wanted: bool) -> Run:
+def attribute_equals_text(domain: str, name: str, text: str, expected: bool) -> Run:
     """``device.attributes["d"].name == "text"``"""
     missing = f"no such key: {name}"
     length = len(text)
-    most = 4 + cost.equality(text, text)
+    full_cost = 4 + cost.equality(text, text)
     failed = 4 + (1 if length else 0)
-    charge_of = cost.equality if wanted else cost.inequality
+    charge_of = cost.equality if expected else cost.inequality
 
     def run(frame: Frame) -> Value:
-        value = frame[DEVICE].attributes.get(domain, _NOTHING).get(name, ABSENT)
+        value = frame[DEVICE].attributes.get(domain, _NO_VALUES).get(name, ABSENT)
         if type(value) is str:
-            frame[COST] += most if len(value) >= length else 4 + charge_of(value, text)
-            return (value == text) is wanted
+            frame[COST] += full_cost if len(value) >= length else 4 + charge_of(value, text)
+            return (value == text) is expected
         if value is ABSENT:
             frame[COST] += failed
-            raise Failure(missing)
+            raise CelError(missing)
         frame[COST] += 4 + charge_of(value, text)
-        return equal(value, text) if wanted else differ(value, text)
+        return equal(value, text) if expected else not_equal(value, text)
 
     return run
 
 
-def equals_scalar(first: Run, scalar: int, wanted: bool) -> Run:
+def equals_scalar(first: Run, scalar: int, expected: bool) -> Run:
     """``value == 7``, ``value == true`` and the like."""
     kind = type(scalar)
-    charge_of = cost.equality if wanted else cost.inequality
+    charge_of = cost.equality if expected else cost.inequality
 
     def run(frame: Frame) -> Value:
         try:
             value = first(frame)
-        except Failure:
+        except CelError:
             frame[COST] += 1
             raise
         if type(value) is kind:
             frame[COST] += 1
-            return (value == scalar) is wanted
+            return (value == scalar) is expected
         frame[COST] += charge_of(value, scalar)
-        return equal(value, scalar) if wanted else differ(value, scalar)
+        return equal(value, scalar) if expected else not_equal(value, scalar)
 
     return run
 
@@ -242,7 +242,7 @@ def order_with_int(
     def run(frame: Frame) -> Value:
         try:
             value = first(frame)
-        except Failure:
+        except CelError:
             frame[COST] += charge
             raise
         frame[COST] += charge
@@ -251,14 +251,14 @@ def order_with_int(
     return run
 
 
-def compare_quantity(first: Run, fast: Callable[[Any, Any], bool], wanted: Quantity, number: int, charge: int) -> Run:
+def compare_quantity(first: Run, fast: Callable[[Any, Any], bool], expected: Quantity, number: int, charge: int) -> Run:
     """``value.compareTo(quantity("1Gi")) >= 0`` and the like; ``charge`` is that of everything but the value."""
-    nano = wanted.nano
+    nano = expected.nano
 
     def run(frame: Frame) -> Value:
         try:
             value = first(frame)
-        except Failure:
+        except CelError:
             frame[COST] += charge
             raise
         frame[COST] += charge
@@ -266,6 +266,6 @@ def compare_quantity(first: Run, fast: Callable[[Any, Any], bool], wanted: Quant
         if kind is Quantity or kind is QuantityPointer:
             found = value.nano
             return fast((found > nano) - (found < nano), number)
-        raise no_such_overload("compareTo", (value, wanted))
+        raise no_such_overload("compareTo", (value, expected))
 
     return run

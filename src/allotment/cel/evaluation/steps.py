@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from allotment.cel.evaluation.values import CostExceeded, ListValue, Value, weight
+from allotment.cel.evaluation.values import CostLimitExceeded, ListValue, Value, weight
 
 Frame: TypeAlias = "list[Any]"
 Run: TypeAlias = "Callable[[Frame], Value]"
@@ -37,21 +37,21 @@ class CountingFrame(list[Any]):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index == COST and not 0 <= value <= self[LIMIT]:
-            raise CostExceeded(value % (1 << 64))
+            raise CostLimitExceeded(value % (1 << 64))
         list.__setitem__(self, index, value)
 
 
-def work(frame: Frame, *values: Value) -> None:
+def charge_work(frame: Frame, *values: Value) -> None:
     """Account for a traversal of values."""
     for value in values:
         if type(value) is ListValue and value.size > frame[WORK]:
-            raise CostExceeded
+            raise CostLimitExceeded
         frame[WORK] -= weight(value)
     if frame[WORK] < 0 or not 0 <= frame[COST] <= frame[LIMIT]:
-        raise CostExceeded
+        raise CostLimitExceeded
 
 
-class Step:
+class PlanStep:
     """A planned expression of any kind but the ones below."""
 
     __slots__ = ("run",)
@@ -60,7 +60,7 @@ class Step:
         self.run = run
 
 
-class Constant(Step):
+class Constant(PlanStep):
     """A value known when the selector is compiled; it costs nothing."""
 
     __slots__ = ("value",)
@@ -70,7 +70,7 @@ class Constant(Step):
         self.value = value
 
 
-class Static(Step):
+class PrecomputedCall(PlanStep):
     """A call whose result and cost are known beforehand, such as ``quantity("1Gi")``; its cost is charged when run."""
 
     __slots__ = ("cost", "value")

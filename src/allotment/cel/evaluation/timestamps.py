@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from allotment.cel.evaluation.float_format import decimal
-from allotment.cel.evaluation.values import Duration, Failure, Timestamp
+from allotment.cel.evaluation.float_format import format_shortest_f
+from allotment.cel.evaluation.values import Duration, CelError, Timestamp
 
 SECOND: Final = 10**9
 #: Unix seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
@@ -22,7 +22,7 @@ _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _UNITS: Final = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND,
 }  # fmt: skip
-_PART: Final = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)", re.ASCII)
+_COMPONENT: Final = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)", re.ASCII)
 
 
 # --- timestamps --------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ _PART: Final = re.compile(r"(\d*)(?:(\.)(\d*))?([^\d.]*)", re.ASCII)
 def timestamp(ns: int, offset: int = 0) -> Timestamp:
     """A timestamp in the years 1 to 9999."""
     if not FIRST_SECOND <= ns // SECOND <= LAST_SECOND:
-        raise Failure("timestamp overflow")
+        raise CelError("timestamp overflow")
     return Timestamp(ns, offset)
 
 
@@ -52,11 +52,11 @@ def parse_timestamp(text: str) -> Timestamp | None:
             return None
         offset = (hours * 60 + minutes) * 60 * (-1 if found.group(8) == "-" else 1)
     fraction = int((found.group(7) or "0")[:9].ljust(9, "0"))
-    seconds = days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
+    seconds = days_since_epoch(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
     return timestamp(seconds * SECOND + fraction, offset)
 
 
-def days_of(year: int, month: int, day: int) -> int:
+def days_since_epoch(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a proleptic Gregorian date, any year."""
     y = year - (month <= 2)
     era, of_era = divmod(y, 400)
@@ -64,7 +64,7 @@ def days_of(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-def date_of(days: int) -> tuple[int, int, int]:
+def date_from_days(days: int) -> tuple[int, int, int]:
     """Year, month, day of a number of days since 1970-01-01."""
     era, of_era = divmod(days + 719468, 146097)
     year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
@@ -79,7 +79,7 @@ def format_timestamp(value: Timestamp) -> str:
     """RFC 3339 with as many digits as needed, in the offset that it was written with."""
     seconds, nanos = divmod(value.ns, SECOND)
     days, of_day = divmod(seconds + value.offset, 86400)
-    year, month, day = date_of(days)
+    year, month, day = date_from_days(days)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     zone = "Z"
     if value.offset:
@@ -89,7 +89,7 @@ def format_timestamp(value: Timestamp) -> str:
     return f"{year:04d}-{month:02d}-{day:02d}T{clock}{fraction}{zone}"
 
 
-def go_time(value: Timestamp) -> str:
+def go_format_timestamp(value: Timestamp) -> str:
     """A timestamp as Go's error texts print it."""
     written = format_timestamp(value)
     date, _, rest = written.partition("T")
@@ -106,7 +106,7 @@ def go_time(value: Timestamp) -> str:
 def duration(ns: int) -> Duration:
     """A duration in the range of int64 nanoseconds."""
     if not INT64_MIN <= ns <= INT64_MAX:
-        raise Failure("integer overflow")
+        raise CelError("integer overflow")
     return Duration(ns)
 
 
@@ -119,7 +119,7 @@ def parse_duration(text: str) -> Duration | None:
         return None
     total = at = 0
     while at < len(rest):
-        part = _PART.match(rest, at)
+        part = _COMPONENT.match(rest, at)
         if part is None or part.end() == at:
             return None
         whole, point, fraction, unit_text = part.groups()
@@ -149,7 +149,7 @@ def _fraction(digits: str, unit: int) -> int:
     return int(float(value) * (float(unit) / scale)) if value else 0
 
 
-def seconds_of(value: Duration) -> float:
+def total_seconds(value: Duration) -> float:
     """Seconds as a double."""
     seconds = abs(value.ns) // SECOND
     nanos = abs(value.ns) % SECOND
@@ -158,10 +158,10 @@ def seconds_of(value: Duration) -> float:
 
 def format_duration(value: Duration) -> str:
     """``string(duration)``: seconds, like ``1.5s``."""
-    return decimal(seconds_of(value)) + "s"
+    return format_shortest_f(total_seconds(value)) + "s"
 
 
-def go_duration(ns: int) -> str:
+def go_format_duration(ns: int) -> str:
     """A duration as Go's error texts print it: ``1h30m0s``, ``1.5ms``."""
     sign = "-" if ns < 0 else ""
     ns = abs(ns)
@@ -170,7 +170,7 @@ def go_duration(ns: int) -> str:
             return "0s"
         for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
             if ns < size * 1000:
-                return f"{sign}{decimal(ns / size)}{unit}"
+                return f"{sign}{format_shortest_f(ns / size)}{unit}"
     minutes, rest = divmod(ns, 60 * SECOND)
     seconds, nanos = divmod(rest, SECOND)
     text = f"{seconds}{f'.{nanos:09d}'.rstrip('0') if nanos else ''}s"

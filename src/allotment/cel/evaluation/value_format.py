@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from allotment.cel.evaluation import timestamps
-from allotment.cel.evaluation.float_format import double
+from allotment.cel.evaluation.float_format import format_shortest_g
 from allotment.cel.evaluation.values import ABSENT, Duration, ListValue, MapValue, Optional, Timestamp, TypeValue, Value
 
 #: Longer texts of nested values are cut: they only ever decorate an error.
-_LONGEST = 1 << 20
+_MAX_LENGTH = 1 << 20
 
 
-def show(value: Value) -> str:
+def go_format(value: Value) -> str:
     """A value as error texts print it (Go's ``%v``)."""
     parts: list[str] = []
-    _show(value, parts, [_LONGEST])
+    _append(value, parts, [_MAX_LENGTH])
     return "".join(parts)
 
 
-def _show(value: Value, parts: list[str], room: list[int]) -> None:
-    if room[0] <= 0:
+def _append(value: Value, parts: list[str], remaining: list[int]) -> None:
+    if remaining[0] <= 0:
         return
     kind = type(value)
     if kind is ListValue:
-        _show_all("[", "]", [(None, item) for item in value.items], parts, room)
+        _append_all("[", "]", [(None, item) for item in value.items], parts, remaining)
         return
     if kind is MapValue:
-        _show_all("{", "}", [(key, value.entries[k][1]) for key, k in _sorted_keys(value)], parts, room)
+        _append_all("{", "}", [(key, value.entries[k][1]) for key, k in _sorted_keys(value)], parts, remaining)
         return
     if kind is Optional and value.value is not ABSENT:
         parts.append("optional(")
-        _show(value.value, parts, room)
+        _append(value.value, parts, remaining)
         parts.append(")")
         return
-    text = _show_simple(value)
-    room[0] -= len(text) + 1
+    text = _scalar_text(value)
+    remaining[0] -= len(text) + 1
     parts.append(text)
 
 
@@ -42,29 +42,29 @@ def _sorted_keys(value: MapValue) -> list[tuple[Value, Value]]:
     return [(key, by_key[id(key)]) for key in value.ordered_keys()]
 
 
-def _show_all(start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], room: list[int]) -> None:
+def _append_all(start: str, end: str, entries: list[tuple[Value, Value]], parts: list[str], remaining: list[int]) -> None:
     parts.append(start)
     keyed = start == "{"
     for i, (key, item) in enumerate(entries):
-        if room[0] <= 0:
+        if remaining[0] <= 0:
             break
         if i:
             parts.append(", ")
         if keyed:
-            _show(key, parts, room)
+            _append(key, parts, remaining)
             parts.append(": ")
-        _show(item, parts, room)
+        _append(item, parts, remaining)
     parts.append(end)
 
 
-def _show_simple(value: Value) -> str:
+def _scalar_text(value: Value) -> str:
     kind = type(value)
     if kind is str:
         return value
     if kind is bool:
         return "true" if value else "false"
     if kind is float:
-        return double(value)
+        return format_shortest_g(value)
     if kind is bytes:
         return "[" + " ".join(map(str, value)) + "]"
     if value is None:
@@ -74,5 +74,5 @@ def _show_simple(value: Value) -> str:
     if kind is Optional:
         return "optional.none()"
     if kind is Duration or kind is Timestamp:
-        return timestamps.go_duration(value.ns) if kind is Duration else timestamps.go_time(value)
+        return timestamps.go_format_duration(value.ns) if kind is Duration else timestamps.go_format_timestamp(value)
     return str(value)

@@ -25,15 +25,15 @@ class EvaluationError(Exception):
     """Raised when an expression gives an error for a device; ``str(error)`` is upstream's text."""
 
 
-class Failure(EvaluationError):
+class CelError(EvaluationError):
     """An error in the sense of CEL: a value that ``&&``, ``||`` and the quantifiers can absorb."""
 
 
-class Abort(EvaluationError):
+class EvaluationAborted(EvaluationError):
     """An end of the whole evaluation that nothing absorbs: the cost limit, or what makes upstream panic."""
 
 
-class CostExceeded(Abort):
+class CostLimitExceeded(EvaluationAborted):
     """The runtime cost limit; ``cost`` is what had been counted when it was hit, where that is known."""
 
     def __init__(self, cost: int | None = None) -> None:
@@ -56,7 +56,7 @@ class QuantityPointer(Quantity):
     __slots__ = ()
 
     @staticmethod
-    def of(quantity: Quantity) -> QuantityPointer:
+    def from_quantity(quantity: Quantity) -> QuantityPointer:
         """The same amount, marked as the result of arithmetic."""
         return QuantityPointer(quantity.mantissa, quantity.scale, quantity.is_small, quantity.format)
 
@@ -125,18 +125,18 @@ class ListValue:
     otherwise. ``weight`` caches the number of values below it, see :func:`weight`.
     """
 
-    __slots__ = ("_items", "_left", "_right", "joined", "size", "weight")
+    __slots__ = ("_items", "_left", "_right", "is_concatenation", "size", "weight")
     cel_type: ClassVar = "list"
     go_type: ClassVar = "*types.baseList"
 
     #: More elements than this are never laid out: no sum of costs below the limit can pay for looking at them.
-    MOST: ClassVar = 1 << 22
+    MAX_ELEMENTS: ClassVar = 1 << 22
 
     def __init__(self, items: Sequence[Value]) -> None:
         self._items: Sequence[Value] | None = items
         self._left: ListValue | None = None
         self._right: ListValue | None = None
-        self.joined = False
+        self.is_concatenation = False
         self.size = len(items)
         self.weight = 0
 
@@ -151,7 +151,7 @@ class ListValue:
         joined._items = None
         joined._left = left
         joined._right = right
-        joined.joined = True
+        joined.is_concatenation = True
         joined.size = left.size + right.size
         return joined
 
@@ -159,11 +159,11 @@ class ListValue:
     def items(self) -> Sequence[Value]:
         """The elements."""
         items = self._items
-        return self._laid_out() if items is None else items
+        return self._materialize() if items is None else items
 
-    def _laid_out(self) -> Sequence[Value]:
-        if self.size > self.MOST:
-            raise CostExceeded
+    def _materialize(self) -> Sequence[Value]:
+        if self.size > self.MAX_ELEMENTS:
+            raise CostLimitExceeded
         items: list[Value] = []
         stack: list[ListValue] = [self]
         while stack:
@@ -224,7 +224,7 @@ def map_key(value: Value) -> Key:
     if kind is Timestamp:
         return ("timestamp", (value.ns, value.offset))
     if kind in _UNHASHABLE or getattr(kind, "go_unhashable", False):
-        raise Abort(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
+        raise EvaluationAborted(f"internal error: runtime error: hash of unhashable type {go_type(value)}")
     if isinstance(value, Quantity):
         # A pointer upstream, and a fresh one for every quantity that an expression makes.
         return ("quantity", object())
@@ -240,32 +240,32 @@ class MapValue:
     ``strings_only`` marks a device's own maps, which only strings can be looked up in.
     """
 
-    __slots__ = ("entries", "fallback", "strings_only", "weight", "_sorted")
+    __slots__ = ("entries", "default", "string_keys_only", "weight", "_sorted")
     cel_type: ClassVar = "map"
     go_type: ClassVar = "*types.baseMap"
 
     def __init__(
-        self, entries: dict[Key, tuple[Value, Value]], fallback: Value = ABSENT, strings_only: bool = False
+        self, entries: dict[Key, tuple[Value, Value]], default: Value = ABSENT, string_keys_only: bool = False
     ) -> None:
         self.entries = entries
-        self.fallback = fallback
-        self.strings_only = strings_only
+        self.default = default
+        self.string_keys_only = string_keys_only
         self.weight = 0
         self._sorted: list[Value] | None = None
 
     @staticmethod
-    def of_strings(values: Iterable[tuple[str, Value]], fallback: Value = ABSENT) -> MapValue:
+    def from_strings(values: Iterable[tuple[str, Value]], default: Value = ABSENT) -> MapValue:
         """A device's map, from its (name, value) pairs."""
-        return MapValue({name: (name, value) for name, value in values}, fallback, True)
+        return MapValue({name: (name, value) for name, value in values}, default, True)
 
     def find(self, key: Value) -> Value:
         """The value under a key, ABSENT when there is none. Numbers of other types are tried as upstream does."""
         kind = type(key)
         if kind is str:
             found = self.entries.get(key)
-            return self.fallback if found is None else found[1]
-        if self.strings_only or not self.entries:
-            return self.fallback
+            return self.default if found is None else found[1]
+        if self.string_keys_only or not self.entries:
+            return self.default
         found = self.entries.get(map_key(key))
         if found is not None:
             return found[1]
@@ -280,11 +280,11 @@ class MapValue:
                 found = self.entries.get(("uint", key))
         elif kind is Uint and key < 2**63:
             found = self.entries.get(int(key))
-        return self.fallback if found is None else found[1]
+        return self.default if found is None else found[1]
 
-    def holds(self, key: Value) -> bool:
+    def contains_key(self, key: Value) -> bool:
         """``key in map``: a fallback does not count."""
-        if self.fallback is ABSENT:
+        if self.default is ABSENT:
             return self.find(key) is not ABSENT
         return type(key) is str and key in self.entries
 
@@ -302,46 +302,46 @@ class MapValue:
 
 def _key_order(key: Value) -> tuple[str, Any]:
     kind = type(key)
-    if kind in _ORDERED_KEYS:
-        return _NAMES[kind], key
+    if kind in _SORTABLE_TYPES:
+        return _TYPE_NAMES[kind], key
     return type_name(key), 0
 
 
-EMPTY_MAP: Final = MapValue({}, strings_only=True)
+EMPTY_MAP: Final = MapValue({}, string_keys_only=True)
 
 # --- names of types ----------------------------------------------------------------------------------------------
 
-_NAMES: Final[dict[type, str]] = {
+_TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "null_type", bool: "bool", int: "int", float: "double", str: "string", bytes: "bytes",
     Quantity: "kubernetes.Quantity", QuantityPointer: "kubernetes.Quantity", Semver: "kubernetes.Semver",
 }  # fmt: skip
-_GO_NAMES: Final[dict[type, str]] = {
+_GO_TYPES: Final[dict[type, str]] = {
     type(None): "types.Null", bool: "types.Bool", int: "types.Int", float: "types.Double", str: "types.String",
     bytes: "types.Bytes", Quantity: "cel.Quantity", QuantityPointer: "*cel.Quantity", Semver: "cel.Semver",
 }  # fmt: skip
-_LIGHT: Final = frozenset({int, Uint, float, bool, type(None)})
-_ORDERED_KEYS: Final = frozenset({str, int, float, bool, bytes})
+_SCALAR_TYPES: Final = frozenset({int, Uint, float, bool, type(None)})
+_SORTABLE_TYPES: Final = frozenset({str, int, float, bool, bytes})
 
 
 def type_name(value: Value) -> str:
     """The name of a value's type, as ``type(value)`` prints it."""
-    name = _NAMES.get(type(value))
+    name = _TYPE_NAMES.get(type(value))
     return value.cel_type if name is None else name
 
 
 def go_type(value: Value) -> str:
     """The Go type of a value, which a few of upstream's error texts name."""
-    if type(value) is ListValue and value.joined:
+    if type(value) is ListValue and value.is_concatenation:
         return "*types.concatList"
-    if type(value) is MapValue and value.fallback is not ABSENT:
+    if type(value) is MapValue and value.default is not ABSENT:
         return "cel.mapper"
-    name = _GO_NAMES.get(type(value))
+    name = _GO_TYPES.get(type(value))
     return value.go_type if name is None else name
 
 
-def no_such_overload(function: str, arguments: Iterable[Value]) -> Failure:
+def no_such_overload(function: str, arguments: Iterable[Value]) -> CelError:
     """The error of a call whose arguments fit no overload at run time."""
-    return Failure(f"no such overload: {function}({', '.join(type_name(a) for a in arguments)})")
+    return CelError(f"no such overload: {function}({', '.join(type_name(a) for a in arguments)})")
 
 
 # --- sizes -------------------------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def weight(value: Value) -> int:
     if kind is ListValue:
         if not value.weight:
             value.weight = 1 + value.size
-            if value.size <= ListValue.MOST and not {type(item) for item in value.items} <= _LIGHT:
+            if value.size <= ListValue.MAX_ELEMENTS and not {type(item) for item in value.items} <= _SCALAR_TYPES:
                 value.weight = 1
                 for item in value.items:
                     value.weight += weight(item)

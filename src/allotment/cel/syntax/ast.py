@@ -213,7 +213,7 @@ Node: TypeAlias = Const | Ident | Select | Call | ListExpr | MapExpr | StructExp
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ChainOperand:
     """One operand of a ``&&`` chain as written: its node, and the code point range of its text."""
 
     node: Node
@@ -222,7 +222,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedExpression:
     """What the parser hands on: the tree, the text, and the operands of every ``&&`` chain.
 
     ``chains`` maps the id of a chain's root node to its operands in source order; they allow a reader to take a
@@ -231,12 +231,12 @@ class Parsed:
 
     expr: Node
     source: str
-    chains: dict[int, tuple[Term, ...]]
+    chains: dict[int, tuple[ChainOperand, ...]]
 
-    def conjuncts(self) -> tuple[Term, ...]:
+    def conjuncts(self) -> tuple[ChainOperand, ...]:
         """The operands of the outermost ``&&``, nested and parenthesised chains included; one when there is none."""
-        found: list[Term] = []
-        stack = [Term(self.expr, 0, len(self.source))]
+        found: list[ChainOperand] = []
+        stack = [ChainOperand(self.expr, 0, len(self.source))]
         while stack:
             term = stack.pop()
             chain = self.chains.get(term.node.id)

@@ -80,12 +80,12 @@ def tokenize(source: str) -> list[Token]:
     end = len(source)
     new = tuple.__new__
     while pos < end:
-        found = match(source, pos)
-        if found is None:
+        match_ = match(source, pos)
+        if match_ is None:
             append(Token(ERROR, source[pos], pos))
             return tokens
-        kind = found.lastgroup
-        stop = found.end()
+        kind = match_.lastgroup
+        stop = match_.end()
         if kind != "SPACE":
             text = source[pos:stop]
             if kind == "OP" or (kind == "IDENT" and text in _KEYWORDS):

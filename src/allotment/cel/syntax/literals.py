@@ -9,7 +9,7 @@ _INT_MAX = 2**63 - 1
 _UINT_MAX = 2**64 - 1
 
 # fmt: off
-_SIMPLE = {
+_SIMPLE_ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"',
     "`": "`", "?": "?",
 }
@@ -46,12 +46,12 @@ def uint_value(text: str) -> int:
     return value
 
 
-def _digits(text: str, longest: int) -> int | None:
+def _digits(text: str, max_digits: int) -> int | None:
     base = 10
     if text.startswith("0x"):
         base, text = 16, text[2:]
     text = text.lstrip("0")
-    if len(text) > longest:
+    if len(text) > max_digits:
         return None
     return int(text, base) if text else 0
 
@@ -64,7 +64,7 @@ def double_value(text: str) -> float:
     return value
 
 
-def _body(text: str) -> tuple[str, bool]:
+def _unquoted(text: str) -> tuple[str, bool]:
     """What stands between the quotes, line ends normalised, and whether the literal is raw."""
     raw = text[0] in "rR"
     if raw:
@@ -81,7 +81,7 @@ def string_value(text: str) -> str:
     >>> string_value(r"'caf\u00e9'")
     'café'
     """
-    body, raw = _body(text)
+    body, raw = _unquoted(text)
     if raw or "\\" not in body:
         return body
     return _ESCAPE.sub(_unescape_char, body)
@@ -90,7 +90,7 @@ def string_value(text: str) -> str:
 def _unescape_char(found: re.Match[str]) -> str:
     _, hex2, hex4, hex8, octal, simple = found.groups()
     if simple is not None:
-        return _SIMPLE[simple]
+        return _SIMPLE_ESCAPES[simple]
     code = int(octal, 8) if octal else int(hex2 or hex4 or hex8, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise LiteralError("invalid unicode code point")
@@ -103,7 +103,7 @@ def bytes_value(text: str) -> bytes:
     >>> bytes_value(r"b'\xffé'")
     b'\xff\xc3\xa9'
     """
-    body, raw = _body(text[1:])
+    body, raw = _unquoted(text[1:])
     if raw or "\\" not in body:
         return _utf8(body)
     parts: list[bytes] = []
@@ -119,7 +119,7 @@ def bytes_value(text: str) -> bytes:
 def _unescape_byte(found: re.Match[str]) -> bytes:
     _, hex2, hex4, hex8, octal, simple = found.groups()
     if simple is not None:
-        return _SIMPLE[simple].encode()
+        return _SIMPLE_ESCAPES[simple].encode()
     if hex4 or hex8:
         raise LiteralError("unable to unescape string")
     return bytes([int(octal, 8) if octal else int(hex2, 16)])

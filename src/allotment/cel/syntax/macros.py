@@ -15,11 +15,11 @@ from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr
 
 _ACCU = ast.ACCUMULATOR
 #: The accumulator's former name; still not allowed as a variable.
-_OLD_ACCU = "__result__"
+_FORMER_ACCU = "__result__"
 _SORT_INPUT = "@__sortBy_input__"
 
 #: Copies made by ``optMap`` double with each nesting; past this many nodes the expression is refused.
-_MOST_COPIES = 20_000
+_MAX_COPIED_NODES = 20_000
 
 
 class MacroError(Exception):
@@ -34,15 +34,15 @@ class ExpansionTooLarge(Exception):
     """Raised when copies make the tree larger than any useful one."""
 
 
-class NodeMaker:
+class NodeFactory:
     """Makes nodes: fresh ids from 1, and for the nodes of a macro the position of its call."""
 
-    __slots__ = ("copies", "next_id", "pos")
+    __slots__ = ("copied_nodes", "next_id", "pos")
 
     def __init__(self) -> None:
         self.next_id = 0
         self.pos = 0
-        self.copies = 0
+        self.copied_nodes = 0
 
     def id(self) -> int:
         """A fresh node id."""
@@ -77,7 +77,7 @@ class NodeMaker:
         """A member call."""
         return Call(self.id(), self.pos, function, target, [*args])
 
-    def fold(
+    def comprehension(
         self,
         macro: str,
         over: Node,
@@ -94,12 +94,12 @@ class NodeMaker:
 
     def bind(self, macro: str, name: str, init: Node, body: Node) -> Comprehension:
         """A fold over nothing whose accumulator is the bound variable."""
-        return self.fold(macro, self.array(), ast.UNUSED, None, name, init, self.boolean(False), self.ident(name), body)
+        return self.comprehension(macro, self.array(), ast.UNUSED, None, name, init, self.boolean(False), self.ident(name), body)
 
     def copy(self, node: Node) -> Node:
         """The same tree with fresh ids and the old positions."""
-        self.copies += 1
-        if self.copies > _MOST_COPIES:
+        self.copied_nodes += 1
+        if self.copied_nodes > _MAX_COPIED_NODES:
             raise ExpansionTooLarge
         match node:
             case Const():
@@ -141,18 +141,18 @@ class NodeMaker:
 
 
 #: Returns the expansion, or None when the call is not this macro's after all.
-Macro: TypeAlias = Callable[[NodeMaker, Node, list[Node]], Node | None]
+Macro: TypeAlias = Callable[[NodeFactory, Node, list[Node]], Node | None]
 
 
-def _variable(node: Node, complaint: str) -> str:
+def _variable(node: Node, message: str) -> str:
     if not isinstance(node, Ident):
-        raise MacroError(node.pos, complaint)
+        raise MacroError(node.pos, message)
     return node.name
 
 
-def _iteration_variable(node: Node, complaint: str) -> str:
-    name = _variable(node, complaint)
-    if name in (_ACCU, _OLD_ACCU):
+def _iteration_variable(node: Node, message: str) -> str:
+    name = _variable(node, message)
+    if name in (_ACCU, _FORMER_ACCU):
         raise MacroError(node.pos, "iteration variable overwrites accumulator variable")
     return name
 
@@ -164,19 +164,19 @@ def _iteration_variables(first: Node, second: Node) -> tuple[str, str]:
     return (_iteration_variable(first, ""), _iteration_variable(second, ""))
 
 
-def _has(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+def _has(make: NodeFactory, target: Node, args: list[Node]) -> Node:
     operand = args[0]
     if not isinstance(operand, Select):
         raise MacroError(operand.pos, "invalid argument to has() macro")
     return Select(make.id(), make.pos, operand.operand, operand.field, True)
 
 
-def _quantifier(name: str, two: bool) -> Macro:
+def _quantifier(name: str, two_variables: bool) -> Macro:
     """``all``, ``exists`` and ``exists_one``, over one variable or two."""
 
-    def expand(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+    def expand(make: NodeFactory, target: Node, args: list[Node]) -> Node:
         var2: str | None = None
-        if two:
+        if two_variables:
             var, var2 = _iteration_variables(args[0], args[1])
         else:
             var = _iteration_variable(args[0], "argument must be a simple name")
@@ -198,16 +198,16 @@ def _quantifier(name: str, two: bool) -> Macro:
         else:
             init = make.integer(0)
             condition = make.boolean(True)
-            one_more = make.call(ast.ADD, make.accu(), make.integer(1))
-            step = make.call(ast.CONDITIONAL, predicate, one_more, make.accu())
+            incremented = make.call(ast.ADD, make.accu(), make.integer(1))
+            step = make.call(ast.CONDITIONAL, predicate, incremented, make.accu())
             result = make.call(ast.EQUALS, make.accu(), make.integer(1))
-        return make.fold(name, target, var, var2, _ACCU, init, condition, step, result)
+        return make.comprehension(name, target, var, var2, _ACCU, init, condition, step, result)
 
     return expand
 
 
-def _collect(
-    make: NodeMaker, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node
+def _list_comprehension(
+    make: NodeFactory, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node
 ) -> Node:
     """A fold that appends ``item`` to a list, if ``keep`` holds."""
     init = make.array()
@@ -215,29 +215,29 @@ def _collect(
     step = make.call(ast.ADD, make.accu(), make.array(item))
     if keep is not None:
         step = make.call(ast.CONDITIONAL, keep, step, make.accu())
-    return make.fold(macro, target, var, var2, _ACCU, init, condition, step, make.accu())
+    return make.comprehension(macro, target, var, var2, _ACCU, init, condition, step, make.accu())
 
 
-def _map(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+def _map(make: NodeFactory, target: Node, args: list[Node]) -> Node:
     var = _iteration_variable(args[0], "argument is not an identifier")
-    return _collect(make, "map", target, var, None, args[1] if len(args) == 3 else None, args[-1])
+    return _list_comprehension(make, "map", target, var, None, args[1] if len(args) == 3 else None, args[-1])
 
 
-def _filter(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+def _filter(make: NodeFactory, target: Node, args: list[Node]) -> Node:
     var = _iteration_variable(args[0], "argument is not an identifier")
-    return _collect(make, "filter", target, var, None, args[1], args[0])
+    return _list_comprehension(make, "filter", target, var, None, args[1], args[0])
 
 
-def _transform_list(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+def _transform_list(make: NodeFactory, target: Node, args: list[Node]) -> Node:
     var, var2 = _iteration_variables(args[0], args[1])
-    return _collect(make, "transformList", target, var, var2, args[2] if len(args) == 4 else None, args[-1])
+    return _list_comprehension(make, "transformList", target, var, var2, args[2] if len(args) == 4 else None, args[-1])
 
 
 def _transform_map(entry: bool) -> Macro:
     """``transformMap`` sets one value per key; ``transformMapEntry`` merges the entries of a map."""
     name = "transformMapEntry" if entry else "transformMap"
 
-    def expand(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+    def expand(make: NodeFactory, target: Node, args: list[Node]) -> Node:
         var, var2 = _iteration_variables(args[0], args[1])
         if entry:
             step = make.call(ast.MAP_INSERT, make.accu(), args[-1])
@@ -246,19 +246,19 @@ def _transform_map(entry: bool) -> Macro:
         if len(args) == 4:
             step = make.call(ast.CONDITIONAL, args[2], step, make.accu())
         init = MapExpr(make.id(), make.pos, [])
-        return make.fold(name, target, var, var2, _ACCU, init, make.boolean(True), step, make.accu())
+        return make.comprehension(name, target, var, var2, _ACCU, init, make.boolean(True), step, make.accu())
 
     return expand
 
 
-def _bind(make: NodeMaker, target: Node, args: list[Node]) -> Node | None:
+def _bind(make: NodeFactory, target: Node, args: list[Node]) -> Node | None:
     if not (isinstance(target, Ident) and target.name == "cel"):
         return None
     name = _variable(args[0], "cel.bind() variable names must be simple identifiers")
     return make.bind("cel.bind", name, args[1], args[2])
 
 
-def _sort_by(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+def _sort_by(make: NodeFactory, target: Node, args: list[Node]) -> Node:
     if not isinstance(target, (ListExpr, Select, Ident, Comprehension, Call)):
         raise MacroError(
             target.pos, "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
@@ -272,7 +272,7 @@ def _opt_map(flat: bool) -> Macro:
     """``optMap`` wraps the mapped value in an optional, ``optFlatMap`` expects the body to yield one."""
     name = "optFlatMap" if flat else "optMap"
 
-    def expand(make: NodeMaker, target: Node, args: list[Node]) -> Node:
+    def expand(make: NodeFactory, target: Node, args: list[Node]) -> Node:
         var = _variable(args[0], f"{name}() variable name must be a simple identifier")
         present = make.member(target, "hasValue")
         mapped: Node = make.bind(name, var, make.member(make.copy(target), "value"), args[1])

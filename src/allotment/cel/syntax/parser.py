@@ -18,15 +18,15 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 from allotment.cel.errors import CompileError, Issues
 from allotment.cel.syntax import ast, lexer, literals
-from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, MapEntry, MapExpr, Node, Parsed, Select, Term
+from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, MapEntry, MapExpr, Node, ParsedExpression, Select, ChainOperand
 from allotment.cel.syntax.lexer import Token
-from allotment.cel.syntax.macros import MACROS, ExpansionTooLarge, Macro, MacroError, NodeMaker
+from allotment.cel.syntax.macros import MACROS, ExpansionTooLarge, Macro, MacroError, NodeFactory
 
 _MAX_CODE_POINTS = 100_000
 _MAX_DEPTH = 250
 
 #: Frames that the deepest tree within the limits needs in any stage, with room for the caller.
-_DEEP_FRAMES = 25_000
+_RECURSION_LIMIT = 25_000
 
 # fmt: off
 _RESERVED = frozenset(
@@ -53,42 +53,42 @@ _SIGNED = (lexer.INT, lexer.FLOAT)
 class _SyntaxError(Exception):
     """The grammar does not allow this token here."""
 
-    def __init__(self, token: Token, wanted: str) -> None:
-        super().__init__(wanted)
+    def __init__(self, token: Token, expected: str) -> None:
+        super().__init__(expected)
         self.token = token
 
 
-class _TooDeep(Exception):
+class _NestingTooDeep(Exception):
     """A nesting limit is exceeded; the text is upstream's."""
 
 
 Macros: TypeAlias = Mapping[tuple[str, int, bool], Macro]
-P = TypeVar("P", bound="Parser")
+P = TypeVar("P", bound="ExpressionParser")
 
 
-def parse(source: str, macros: Macros = MACROS) -> Parsed:
+def parse(source: str, macros: Macros = MACROS) -> ParsedExpression:
     """The tree of an expression. Raises CompileError with every finding.
 
     >>> parse("a.b == 1").expr.function
     '_==_'
     """
-    return parse_with(Parser, source, macros)[0]
+    return parse_with(ExpressionParser, source, macros)[0]
 
 
-def parse_with(kind: type[P], source: str, macros: Macros) -> tuple[Parsed, P]:
+def parse_with(parser_class: type[P], source: str, macros: Macros) -> tuple[ParsedExpression, P]:
     """The tree of an expression, and the parser that made it, for those who want to know more of the text."""
     issues = Issues(source)
     if len(source) > _MAX_CODE_POINTS:
         issues.report(-1, f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CODE_POINTS}")
         raise issues.error()
     tokens = lexer.tokenize(source)
-    if len(tokens) > kind.shallow_tokens and sys.getrecursionlimit() < _DEEP_FRAMES:
+    if len(tokens) > parser_class.shallow_tokens and sys.getrecursionlimit() < _RECURSION_LIMIT:
         # Trees within the limits can be some 2,000 nodes deep and every stage walks them recursively. Frames of Python
         # functions live on the heap, so a higher limit costs nothing; it is raised once and never lowered.
-        sys.setrecursionlimit(_DEEP_FRAMES)
-    parser = kind(tokens, issues, macros)
+        sys.setrecursionlimit(_RECURSION_LIMIT)
+    parser = parser_class(tokens, issues, macros)
     try:
-        expr = parser.whole()
+        expr = parser.parse_all()
     except _SyntaxError as error:
         text = error.token.text
         if error.token.kind == lexer.ERROR:
@@ -96,23 +96,23 @@ def parse_with(kind: type[P], source: str, macros: Macros) -> tuple[Parsed, P]:
         else:
             issues.report(error.token.pos, f"Syntax error: mismatched input '{text}' expecting {error}")
         raise issues.error() from None
-    except _TooDeep as error:
-        raise _refused(source, str(error)) from None
+    except _NestingTooDeep as error:
+        raise _limit_error(source, str(error)) from None
     except ExpansionTooLarge:
-        raise _refused(source, "expression too large after macro expansion") from None
+        raise _limit_error(source, "expression too large after macro expansion") from None
     if issues:
         raise issues.error()
-    return Parsed(expr, source, parser.chains), parser
+    return ParsedExpression(expr, source, parser.chains), parser
 
 
-def _refused(source: str, message: str) -> CompileError:
+def _limit_error(source: str, message: str) -> CompileError:
     """A limit is exceeded: nothing else that was found counts."""
     issues = Issues(source)
     issues.report(-1, message)
     return issues.error()
 
 
-class Parser:
+class ExpressionParser:
     """The state of one parse: tokens, the position in them, and nesting counters."""
 
     #: Past this many tokens an expression may nest deeper than Python's default limit allows.
@@ -136,25 +136,25 @@ class Parser:
         self.at = 0
         self.issues = issues
         self.macros = macros
-        self.make = NodeMaker()
-        self.chains: dict[int, tuple[Term, ...]] = {}
+        self.make = NodeFactory()
+        self.chains: dict[int, tuple[ChainOperand, ...]] = {}
         self.expr_depth = 0
         self.relation_depth = 0
         self.calc_depth = 0
         #: node id -> nested operators and selections below it; kept only for texts that could reach the limit.
         self.heights: dict[int, int] | None = {} if len(tokens) > _MAX_DEPTH else None
 
-    def whole(self) -> Node:
+    def parse_all(self) -> Node:
         """The whole text as one expression."""
         node = self.expr()
         token = self.tokens[self.at]
         if token.kind != lexer.EOF:
             raise _SyntaxError(token, "<EOF>")
         if self.heights is not None and self.heights.get(node.id, 0) > _MAX_DEPTH:
-            raise _TooDeep("max recursion depth exceeded")
+            raise _NestingTooDeep("max recursion depth exceeded")
         return node
 
-    def weigh(self, node: Node, own: int, below: Iterable[Node]) -> None:
+    def record_height(self, node: Node, own: int, below: Iterable[Node]) -> None:
         """Notes how many nested operators lie below a node; ``own`` is 1 for a node that counts itself."""
         heights = self.heights
         if heights is not None:
@@ -167,7 +167,7 @@ class Parser:
             raise _SyntaxError(token, f"'{kind}'")
         self.at += 1
 
-    def unusable(self, pos: int, message: str) -> Node:
+    def report_invalid(self, pos: int, message: str) -> Node:
         """Reports a finding and stands in for the node that has no value."""
         self.issues.report(pos, message)
         return Const(self.make.id(), pos, None, "null")
@@ -178,7 +178,7 @@ class Parser:
         """``or ? or : expr``; right-associative."""
         self.expr_depth += 1
         if self.expr_depth > _MAX_DEPTH:
-            raise _TooDeep(f"expression recursion limit exceeded: {_MAX_DEPTH}")
+            raise _NestingTooDeep(f"expression recursion limit exceeded: {_MAX_DEPTH}")
         node = self.disjunction()
         token = self.tokens[self.at]
         if token.kind == "?":
@@ -188,7 +188,7 @@ class Parser:
             self.expect(":")
             args = [node, if_true, self.expr()]
             node = Call(id_, token.pos, ast.CONDITIONAL, None, args)
-            self.weigh(node, 1, args)
+            self.record_height(node, 1, args)
         self.expr_depth -= 1
         return node
 
@@ -205,7 +205,7 @@ class Parser:
             terms.append(self.conjunction())
             operators.append((self.make.id(), token.pos))
         node = self.balanced(ast.OR, terms, operators, 0, len(operators) - 1)
-        self.weigh(node, 0, terms)
+        self.record_height(node, 0, terms)
         return node
 
     def conjunction(self) -> Node:
@@ -217,20 +217,20 @@ class Parser:
             return node
         terms = [node]
         operators: list[tuple[int, int]] = []
-        spans = [Term(node, first, self.stop())]
+        spans = [ChainOperand(node, first, self.end_offset())]
         while (token := tokens[self.at]).kind == "&&":
             self.at += 1
             first = tokens[self.at].pos
             term = self.binary(1)
             terms.append(term)
             operators.append((self.make.id(), token.pos))
-            spans.append(Term(term, first, self.stop()))
+            spans.append(ChainOperand(term, first, self.end_offset()))
         node = self.balanced(ast.AND, terms, operators, 0, len(operators) - 1)
-        self.weigh(node, 0, terms)
+        self.record_height(node, 0, terms)
         self.chains[node.id] = tuple(spans)
         return node
 
-    def stop(self) -> int:
+    def end_offset(self) -> int:
         """The offset behind the last consumed token."""
         last = self.tokens[self.at - 1]
         return last.pos + len(last.text)
@@ -243,32 +243,32 @@ class Parser:
         id_, pos = operators[middle]
         return Call(id_, pos, function, None, [left, right])
 
-    def binary(self, floor: int) -> Node:
+    def binary(self, min_precedence: int) -> Node:
         """Operands joined by operators of at least this precedence, left-associative.
 
         The counters follow the grammar's rules ``relation`` and ``calc``: an operator's right side nests inside the
         rule that its left side started.
         """
         relation_depth, calc_depth = self.relation_depth, self.calc_depth
-        if floor <= 2:
+        if min_precedence <= 2:
             self.relation_depth += 1
-        if floor != 2:
+        if min_precedence != 2:
             self.calc_depth += 1
         if self.relation_depth > _MAX_DEPTH or self.calc_depth > _MAX_DEPTH:
-            raise _TooDeep(f"expression recursion limit exceeded: {_MAX_DEPTH}")
+            raise _NestingTooDeep(f"expression recursion limit exceeded: {_MAX_DEPTH}")
         left = self.unary()
         tokens = self.tokens
         while True:
             token = tokens[self.at]
             operator = _BINARY.get(token.kind)
-            if operator is None or operator[0] < floor:
+            if operator is None or operator[0] < min_precedence:
                 break
             self.at += 1
             id_ = self.make.id()
             args = [left, self.binary(operator[0] + 1)]
             left = Call(id_, token.pos, operator[1], None, args)
             if self.heights is not None:
-                self.weigh(left, 1, args)
+                self.record_height(left, 1, args)
         self.relation_depth, self.calc_depth = relation_depth, calc_depth
         return left
 
@@ -287,7 +287,7 @@ class Parser:
         id_ = self.make.id()
         operand = self.member()
         node = Call(id_, token.pos, ast.NOT if kind == "!" else ast.NEGATE, None, [operand])
-        self.weigh(node, 0, node.args)
+        self.record_height(node, 0, node.args)
         return node
 
     # Operands.
@@ -313,7 +313,7 @@ class Parser:
         args = [operand, self.expr()]
         self.expect("]")
         node = Call(id_, pos, ast.OPT_INDEX if optional else ast.INDEX, None, args)
-        self.weigh(node, 1, args)
+        self.record_height(node, 1, args)
         return node
 
     def accept(self, kind: str) -> bool:
@@ -346,7 +346,7 @@ class Parser:
             node = Call(self.make.id(), pos, ast.OPT_SELECT, None, [operand, literal])
         else:
             node = Select(self.make.id(), pos, operand, field, False)
-        self.weigh(node, 1, (operand,))
+        self.record_height(node, 1, (operand,))
         return node
 
     def call(self, function: str, target: Node | None, pos: int) -> Node:
@@ -359,14 +359,14 @@ class Parser:
             while self.accept(","):
                 args.append(self.expr())
             self.expect(")")
-        node = self.expanded(function, target, args, pos)
+        node = self.expand_macro(function, target, args, pos)
         if node is None:
             node = Call(id_, pos, function, target, args)
         if self.heights is not None:
-            self.weigh(node, 0 if target is None else 1, args if target is None else (target, *args))
+            self.record_height(node, 0 if target is None else 1, args if target is None else (target, *args))
         return node
 
-    def expanded(self, function: str, target: Node | None, args: list[Node], pos: int) -> Node | None:
+    def expand_macro(self, function: str, target: Node | None, args: list[Node], pos: int) -> Node | None:
         """The expansion of a macro call, None when it is none."""
         macro = self.macros.get((function, len(args), target is not None))
         if macro is None:
@@ -375,7 +375,7 @@ class Parser:
         try:
             return macro(self.make, args[0] if target is None else target, args)
         except MacroError as error:
-            return self.unusable(error.pos, str(error))
+            return self.report_invalid(error.pos, str(error))
 
     def primary(self) -> Node:
         """A literal, name, global call, bracketed expression, list, map or message."""
@@ -389,7 +389,7 @@ class Parser:
             try:
                 return Const(make.id(), pos, literals.string_value(text), "string")
             except literals.LiteralError as error:
-                return self.unusable(pos, str(error))
+                return self.report_invalid(pos, str(error))
         if kind == "(":
             self.at += 1
             node = self.expr()
@@ -432,7 +432,7 @@ class Parser:
                     raise _SyntaxError(token, "an expression")
         except literals.LiteralError as error:
             self.at += 1
-            return self.unusable(pos, str(error))
+            return self.report_invalid(pos, str(error))
         self.at += 1
         return node
 
@@ -454,7 +454,7 @@ class Parser:
         if token.text in _RESERVED:
             if opened.kind == "(":
                 self.call("", None, opened.pos)
-            return self.unusable(pos, f"reserved identifier: {token.text}")
+            return self.report_invalid(pos, f"reserved identifier: {token.text}")
         if opened.kind == "(":
             return self.call(dot + token.text, None, opened.pos)
         return Ident(self.make.id(), token.pos, dot + token.text)
@@ -494,7 +494,7 @@ class Parser:
         self.accept(",")
         self.expect("}")
         node = ast.StructExpr(id_, pos, name, fields)
-        self.weigh(node, 0, [f.value for f in fields])
+        self.record_height(node, 0, [f.value for f in fields])
         return node
 
     def separator(self, closing: str) -> bool:
@@ -519,7 +519,7 @@ class Parser:
         self.accept(",")
         self.expect("]")
         node = ListExpr(id_, pos, elements, tuple(optional))
-        self.weigh(node, 0, elements)
+        self.record_height(node, 0, elements)
         return node
 
     def map_literal(self, pos: int) -> Node:
@@ -539,5 +539,5 @@ class Parser:
         self.accept(",")
         self.expect("}")
         node = MapExpr(id_, pos, entries)
-        self.weigh(node, 0, [n for e in entries for n in (e.key, e.value)])
+        self.record_height(node, 0, [n for e in entries for n in (e.key, e.value)])
         return node

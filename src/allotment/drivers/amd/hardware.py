@@ -15,7 +15,7 @@ class HardwareError(Exception):
     """The kernel refused; the text says what was asked of which GPU, and its answer."""
 
 
-class Character(NamedTuple):
+class CharacterDevice(NamedTuple):
     """A character device. ``group``: the group that may use it, None if unknown."""
 
     path: str
@@ -24,7 +24,7 @@ class Character(NamedTuple):
     group: int | None = None
 
 
-class Ailment(NamedTuple):
+class GpuHealth(NamedTuple):
     """What is wrong with a GPU. ``errors``: of each block that had any, how many could not be corrected.
 
     ``lost``: it no longer answers.
@@ -41,15 +41,15 @@ class Hardware(Protocol):
         """What there is, by PCI address; nothing without the kernel module."""
         ...
 
-    async def characters(self, part: Part) -> tuple[Character, ...]:
+    async def device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
         """The device files through which a program uses a GPU or partition; none as long as they are not all there."""
         ...
 
-    async def set_compute(self, pci: str, mode: str) -> None:
+    async def set_compute_partition(self, pci: str, mode: str) -> None:
         """Divide a GPU (``cpx``). Its parts have other numbers then. Raises HardwareError: it may be in use."""
         ...
 
-    async def set_memory(self, mode: str) -> None:
+    async def set_memory_partition(self, mode: str) -> None:
         """Change the memory mode of all GPUs (``nps4``): nobody can use any GPU meanwhile. Raises HardwareError."""
         ...
 
@@ -61,18 +61,18 @@ class Hardware(Protocol):
         """Have a kernel driver drive a function (``vfio-pci``; empty: none). Raises HardwareError: it may be in use."""
         ...
 
-    async def handed_over(self, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
+    async def vfio_device_files(self, pci: str, *, iommu_fd: bool) -> tuple[CharacterDevice, ...]:
         """The device files of a function that ``vfio-pci`` has; none as long as they are not all there.
 
         ``iommu_fd``: through the newer interface where the machine has it.
         """
         ...
 
-    async def mates(self, pci: str) -> tuple[str, ...]:
+    async def iommu_group_peers(self, pci: str) -> tuple[str, ...]:
         """Other devices of a function's IOMMU group that some kernel driver has; bridges do not count."""
         ...
 
-    async def ailments(self) -> Mapping[str, Ailment]:
+    async def unhealthy_gpus(self) -> Mapping[str, GpuHealth]:
         """What is wrong with GPUs, by PCI address; nothing of those that are well."""
         ...
 

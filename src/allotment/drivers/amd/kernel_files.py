@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Files(Protocol):
+class KernelFiles(Protocol):
     """What the driver needs of a file system. What is not there is None or empty: hardware comes and goes."""
 
     def read(self, path: str) -> str | None:
         """The text of a file, without white space around it; None if there is none that can be read."""
         ...
 
-    def names(self, path: str) -> tuple[str, ...]:
+    def listdir(self, path: str) -> tuple[str, ...]:
         """What is in a folder, in order."""
         ...
 
-    def link(self, path: str) -> str | None:
+    def readlink(self, path: str) -> str | None:
         """What a symbolic link says."""
         ...
 
-    def group(self, path: str) -> int | None:
+    def group_id(self, path: str) -> int | None:
         """The group that a file belongs to."""
         ...
 
@@ -34,7 +34,7 @@ class Files(Protocol):
         ...
 
 
-class Folder:
+class HostFiles:
     """Files below ``root``; with ``/`` those of the host."""
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -47,21 +47,21 @@ class Folder:
         except OSError:
             return None
 
-    def names(self, path: str) -> tuple[str, ...]:
+    def listdir(self, path: str) -> tuple[str, ...]:
         """What is in a folder."""
         try:
             return tuple(sorted(entry.name for entry in (self._root / path).iterdir()))
         except OSError:
             return ()
 
-    def link(self, path: str) -> str | None:
+    def readlink(self, path: str) -> str | None:
         """What a symbolic link says."""
         try:
             return str((self._root / path).readlink())
         except OSError:
             return None
 
-    def group(self, path: str) -> int | None:
+    def group_id(self, path: str) -> int | None:
         """The group of a file."""
         try:
             return (self._root / path).stat().st_gid

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from allotment.drivers.amd.hardware import Hardware, HardwareError
-from allotment.drivers.amd.plan import Held, Plan
-from allotment.drivers.driver import Granted, Refused
+from allotment.drivers.amd.plan import PlannedDevice, Plan
+from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.fleet.amd import Gpu, Part, Setting
 from allotment.fleet.amd.auto_partition import PARTITIONS
 
@@ -22,72 +22,72 @@ _PATIENCE_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 
 
-def memory_of(plans: Sequence[Plan]) -> str:
+def memory_mode_of(plans: Sequence[Plan]) -> str:
     """The memory mode that these claims use; empty without any."""
-    return next((held.memory for plan in plans for held in plan.slots), "")
+    return next((held.memory for plan in plans for held in plan.partitioned_devices), "")
 
 
-def before(gpus: Collection[Gpu], others: Sequence[Plan]) -> dict[str, tuple[str, str]]:
+def initial_modes(gpus: Collection[Gpu], others: Sequence[Plan]) -> dict[str, tuple[str, str]]:
     """The modes to go back to: as they were before the first of the claims that are here now."""
-    known = next((plan.before for plan in others), {})
+    known = next((plan.initial_modes for plan in others), {})
     return {gpu.pci: (gpu.compute, gpu.memory) for gpu in gpus if gpu.settings} | known
 
 
-def slots(
-    granted: Granted, number: int, gpu: Gpu, setting: Setting, taken: Sequence[Held], others: Sequence[Plan]
-) -> Held:
+def plan_partitions(
+    granted: AllocatedDevice, number: int, gpu: Gpu, setting: Setting, taken: Sequence[PlannedDevice], others: Sequence[Plan]
+) -> PlannedDevice:
     """What a claim gets of a GPU in a setting. ``taken``: what the same claim has already. Raises Refused."""
     device = f"device {granted.pool}/{granted.device}"
-    held = [*taken, *(one for plan in others for one in plan.slots)]
+    held = [*taken, *(one for plan in others for one in plan.partitioned_devices)]
     memory = next((one.memory for one in held if one.slots and one.memory != setting.memory), "")
     if memory:
-        raise Refused(
+        raise ClaimError(
             f"{device} needs memory mode {setting.memory.upper()}, but the node's GPUs are used in {memory.upper()}; "
             "it is free when the claims that use it have ended"
         )
     same = [one for one in held if one.pci == gpu.pci and one.slots]
     other = next((one for one in same if one.compute != setting.compute), None)
     if other is not None:
-        raise Refused(f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {other.device} of it is in use")
-    amount = granted.consumed.get(PARTITIONS)
+        raise ClaimError(f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {other.device} of it is in use")
+    amount = granted.consumed_capacity.get(PARTITIONS)
     wanted = amount.value() if amount is not None else setting.parts
     used = {slot for one in same for slot in one.slots}
     free = [slot for slot in range(setting.parts) if slot not in used]
     if len(free) < wanted:
-        raise Refused(f"{device}: {wanted} partitions are wanted, and {len(free)} of {setting.parts} are free")
-    return Held(
+        raise ClaimError(f"{device}: {wanted} partitions are wanted, and {len(free)} of {setting.parts} are free")
+    return PlannedDevice(
         granted.pool, granted.device, gpu.pci, granted.share_id, setting.compute, setting.memory, number,
         tuple(free[:wanted]),
     )  # fmt: skip
 
 
-async def divide(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> Mapping[Held, tuple[Part, ...]]:
+async def apply_modes(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> Mapping[PlannedDevice, tuple[Part, ...]]:
     """Put the plan's GPUs into their modes; the parts that it holds. Raises HardwareError, Refused."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    memory = memory_of([plan])
-    if any(gpus[held.pci].memory != memory for held in plan.slots if held.pci in gpus):
+    memory = memory_mode_of([plan])
+    if any(gpus[held.pci].memory != memory for held in plan.partitioned_devices if held.pci in gpus):
         if others:
-            raise Refused(f"changing the memory mode to {memory.upper()} would end what uses the node's other GPUs")
-        await hardware.set_memory(memory)
+            raise ClaimError(f"changing the memory mode to {memory.upper()} would end what uses the node's other GPUs")
+        await hardware.set_memory_partition(memory)
         gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    for held in plan.slots:
+    for held in plan.partitioned_devices:
         gpu = gpus.get(held.pci)
         if gpu is None:
-            raise Refused(f"device {held.pool}/{held.device}: GPU {held.pci} is not there")
+            raise ClaimError(f"device {held.pool}/{held.device}: GPU {held.pci} is not there")
         if gpu.compute != held.compute:
-            await hardware.set_compute(held.pci, held.compute)
+            await hardware.set_compute_partition(held.pci, held.compute)
             gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    return {held: await _parts(hardware, held) for held in plan.slots}
+    return {held: await _parts(hardware, held) for held in plan.partitioned_devices}
 
 
-async def _parts(hardware: Hardware, held: Held) -> tuple[Part, ...]:
+async def _parts(hardware: Hardware, held: PlannedDevice) -> tuple[Part, ...]:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
                 gpu = next((gpu for gpu in await hardware.gpus() if gpu.pci == held.pci), None)
                 if gpu is not None and gpu.compute == held.compute and len(gpu.parts) > max(held.slots):
                     parts = tuple(gpu.parts[slot] for slot in held.slots)
-                    if all([await hardware.characters(part) for part in parts]):
+                    if all([await hardware.device_files(part) for part in parts]):
                         return parts
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
@@ -99,17 +99,17 @@ async def _parts(hardware: Hardware, held: Held) -> tuple[Part, ...]:
 async def restore(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> None:
     """Put the GPUs that nobody holds any more back into the modes from before. Raises HardwareError."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    busy = {held.pci for other in others for held in other.slots}
+    busy = {held.pci for other in others for held in other.partitioned_devices}
     if not busy:
-        memory = next((memory for pci, (_, memory) in plan.before.items() if pci in gpus), "")
+        memory = next((memory for pci, (_, memory) in plan.initial_modes.items() if pci in gpus), "")
         if memory and any(gpu.memory != memory for gpu in gpus.values() if gpu.memory):
-            await hardware.set_memory(memory)
+            await hardware.set_memory_partition(memory)
             gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    freed = {held.pci for held in plan.slots}
-    for pci, (compute, _) in plan.before.items():
+    freed = {held.pci for held in plan.partitioned_devices}
+    for pci, (compute, _) in plan.initial_modes.items():
         gpu = gpus.get(pci)
         if gpu is None or gpu.compute == compute or pci in busy or (busy and pci not in freed):
             continue
         # With another memory mode in use it has to wait for the last claim.
         if any((one.compute, one.memory) == (compute, gpu.memory) for one in gpu.settings):
-            await hardware.set_compute(pci, compute)
+            await hardware.set_compute_partition(pci, compute)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from allotment.drivers.amd.hardware import Character, HardwareError
-from allotment.drivers.amd.kernel_files import Files
-from allotment.drivers.amd.pci_functions import driver_of, group_of, users
+from allotment.drivers.amd.hardware import CharacterDevice, HardwareError
+from allotment.drivers.amd.kernel_files import KernelFiles
+from allotment.drivers.amd.pci_functions import driver_of, iommu_group_of, processes_using
 from allotment.drivers.amd.sysfs import PCI
 
 T = TypeVar("T")
@@ -21,12 +21,12 @@ VFIO: Final = "vfio-pci"
 _DRIVERS: Final = "sys/bus/pci/drivers"
 
 #: Seconds that programs which have a GPU open may take to go, and the kernel to bind a driver.
-LEAVING: Final = 30.0
-BINDING: Final = 10.0
+RELEASE_SECONDS: Final = 30.0
+BIND_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.05
 
 
-class Ask(Protocol):
+class Caller(Protocol):
     """Does something with the kernel's files that may take a while."""
 
     async def __call__(self, question: Callable[[], T]) -> T:
@@ -34,26 +34,26 @@ class Ask(Protocol):
         ...
 
 
-async def bind(files: Files, pci: str, driver: str, ask: Ask, *, leaving: float = LEAVING) -> None:
+async def bind(files: KernelFiles, pci: str, driver: str, ask: Caller, *, leaving: float = RELEASE_SECONDS) -> None:
     """Have a kernel driver drive a function, and no other; empty for none. Raises HardwareError."""
     what = f"GPU {pci}: binding it to {driver or 'no driver'}"
-    if await ask(lambda: group_of(files, pci)) is None:
+    if await ask(lambda: iommu_group_of(files, pci)) is None:
         raise HardwareError(f"{what}: it is not there, or in no IOMMU group; is the IOMMU switched on?")
     if driver == VFIO and await ask(lambda: driver_of(files, pci)) != VFIO:
         if (await ask(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
             raise HardwareError(f"{what}: it has virtual functions; remove them first")
-        if not await _until(ask, lambda: not users(files, pci), leaving):
-            raise HardwareError(f"{what}: process {', '.join(await ask(lambda: users(files, pci)))} has it open")
+        if not await _until(ask, lambda: not processes_using(files, pci), leaving):
+            raise HardwareError(f"{what}: process {', '.join(await ask(lambda: processes_using(files, pci)))} has it open")
     try:
         before = await ask(lambda: _rebind(files, pci, driver))
     except OSError as error:
         raise HardwareError(f"{what}: {error.filename or 'the kernel'}: {error.strerror}") from None
-    if not await _until(ask, lambda: driver_of(files, pci) == driver, BINDING):
+    if not await _until(ask, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
         found = await ask(lambda: driver_of(files, pci)) or "no driver"
         raise HardwareError(f"{what}: the kernel did not, {found} has it; is the module {driver or before} loaded?")
 
 
-def _rebind(files: Files, pci: str, driver: str) -> str:
+def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
     """Returns the driver before. Raises OSError."""
     before, override = driver_of(files, pci), f"{PCI}/{pci}/driver_override"
     # The override is for vfio-pci only: what a function is meant for finds it by itself. It stays where a crash left
@@ -69,7 +69,7 @@ def _rebind(files: Files, pci: str, driver: str) -> str:
     return before
 
 
-async def _until(ask: Ask, true: Callable[[], bool], seconds: float) -> bool:
+async def _until(ask: Caller, true: Callable[[], bool], seconds: float) -> bool:
     """Whether it came true in time."""
     try:
         async with asyncio.timeout(seconds):
@@ -80,23 +80,23 @@ async def _until(ask: Ask, true: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def characters(files: Files, pci: str, *, iommu_fd: bool) -> tuple[Character, ...]:
+def vfio_device_files(files: KernelFiles, pci: str, *, iommu_fd: bool) -> tuple[CharacterDevice, ...]:
     """The device files through which a virtual machine's monitor gets a function; none as long as they are not there.
 
     Those of the group and of VFIO itself, or where ``iommu_fd`` is wanted and there, the function's own and IOMMUFD's.
     """
-    own = next((name for name in files.names(f"{PCI}/{pci}/vfio-dev") if name.startswith("vfio")), None)
+    own = next((name for name in files.listdir(f"{PCI}/{pci}/vfio-dev") if name.startswith("vfio")), None)
     api = _character(files, "dev/iommu", "sys/class/misc/iommu/dev")
     if iommu_fd and own is not None and api is not None:
         device = _character(files, f"dev/vfio/devices/{own}", f"{PCI}/{pci}/vfio-dev/{own}/dev")
     else:
-        group = group_of(files, pci)
+        group = iommu_group_of(files, pci)
         device = _character(files, f"dev/vfio/{group}", f"sys/class/vfio/{group}/dev")
         api = _character(files, "dev/vfio/vfio", "sys/class/misc/vfio/dev")
     return (device, api) if device is not None and api is not None else ()
 
 
-def _character(files: Files, path: str, told: str) -> Character | None:
+def _character(files: KernelFiles, path: str, told: str) -> CharacterDevice | None:
     major, colon, minor = (files.read(told) or "").partition(":")
-    group = files.group(path)
-    return Character(f"/{path}", int(major), int(minor), group) if colon and group is not None else None
+    group = files.group_id(path)
+    return CharacterDevice(f"/{path}", int(major), int(minor), group) if colon and group is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.drivers.amd.kernel_files import Files
+from allotment.drivers.amd.kernel_files import KernelFiles
 from allotment.drivers.amd.sysfs import ADDRESS, PCI, numa_of, product_of, root_of
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR
@@ -20,7 +20,7 @@ _BRIDGE: Final = "0x06"
 _MANAGERS: Final = ("gim",)
 
 
-def functions(files: Files) -> tuple[Function, ...]:
+def functions(files: KernelFiles) -> tuple[Function, ...]:
     """Every function that could be handed over, by PCI address: those without an IOMMU group cannot.
 
     A GPU that has virtual functions is not among them, for these are in its place.
@@ -28,15 +28,15 @@ def functions(files: Files) -> tuple[Function, ...]:
     return tuple(_functions(files))
 
 
-def _functions(files: Files) -> Iterator[Function]:
-    for pci in files.names(PCI):
+def _functions(files: KernelFiles) -> Iterator[Function]:
+    for pci in files.listdir(PCI):
         at = f"{PCI}/{pci}"
         if not ADDRESS.fullmatch(pci) or files.read(f"{at}/vendor") != VENDOR:
             continue
         if not (files.read(f"{at}/class") or "").startswith(_GPUS):
             continue
-        group = group_of(files, pci)
-        parent = (files.link(f"{at}/physfn") or "").rpartition("/")[2]
+        group = iommu_group_of(files, pci)
+        parent = (files.readlink(f"{at}/physfn") or "").rpartition("/")[2]
         virtual = _number(files, f"{PCI}/{parent or pci}/sriov_numvfs")
         driver = driver_of(files, pci)
         if group is None or (not parent and (virtual or driver in _MANAGERS)):
@@ -53,12 +53,12 @@ def _functions(files: Files) -> Iterator[Function]:
             slots=_number(files, f"{PCI}/{parent or pci}/sriov_totalvfs"),
             share=max(1, virtual) if parent else 1,
             numa=numa_of(files.read(f"{at}/numa_node")),
-            pcie_root=root_of(files.link(at), pci),
+            pcie_root=root_of(files.readlink(at), pci),
             driver=driver,
         )
 
 
-def _product(files: Files, gpu: str, model: str) -> str:
+def _product(files: KernelFiles, gpu: str, model: str) -> str:
     """The model's name; what the GPU says itself only where nobody knows it, for it says nothing while handed over."""
     known = next((one for one in accelerators().values() if one.vendor == "amd" and one.pci_device == model), None)
     return known.product if known is not None else product_of(files.read(f"{PCI}/{gpu}/product_name") or "", model)
@@ -67,38 +67,38 @@ def _product(files: Files, gpu: str, model: str) -> str:
 _MODELS: Final = {virtual: whole for whole, virtual in AMD_VIRTUAL.items()}
 
 
-def driver_of(files: Files, pci: str) -> str:
+def driver_of(files: KernelFiles, pci: str) -> str:
     """The kernel driver that has a device; empty for none."""
-    return (files.link(f"{PCI}/{pci}/driver") or "").rpartition("/")[2]
+    return (files.readlink(f"{PCI}/{pci}/driver") or "").rpartition("/")[2]
 
 
-def group_of(files: Files, pci: str) -> int | None:
+def iommu_group_of(files: KernelFiles, pci: str) -> int | None:
     """The number of a device's IOMMU group; None without an IOMMU."""
-    name = (files.link(f"{PCI}/{pci}/iommu_group") or "").rpartition("/")[2]
+    name = (files.readlink(f"{PCI}/{pci}/iommu_group") or "").rpartition("/")[2]
     return int(name) if name.isdecimal() else None
 
 
-def mates(files: Files, pci: str) -> tuple[str, ...]:
+def iommu_group_peers(files: KernelFiles, pci: str) -> tuple[str, ...]:
     """Other devices of the same IOMMU group, without bridges: virtual machines get all or none."""
-    names = files.names(f"{PCI}/{pci}/iommu_group/devices")
+    names = files.listdir(f"{PCI}/{pci}/iommu_group/devices")
     return tuple(
         name for name in names
         if name != pci and not (files.read(f"{PCI}/{name}/class") or "").startswith(_BRIDGE)
     )  # fmt: skip
 
 
-def users(files: Files, pci: str) -> tuple[str, ...]:
+def processes_using(files: KernelFiles, pci: str) -> tuple[str, ...]:
     """Processes that have a GPU's DRM devices open."""
-    paths = {f"/dev/dri/{name}" for name in files.names(f"{PCI}/{pci}/drm")}
+    paths = {f"/dev/dri/{name}" for name in files.listdir(f"{PCI}/{pci}/drm")}
     if not paths:
         return ()
     return tuple(
-        process for process in files.names("proc")
+        process for process in files.listdir("proc")
         if process.isdecimal()
-        and any(files.link(f"proc/{process}/fd/{number}") in paths for number in files.names(f"proc/{process}/fd"))
+        and any(files.readlink(f"proc/{process}/fd/{number}") in paths for number in files.listdir(f"proc/{process}/fd"))
     )  # fmt: skip
 
 
-def _number(files: Files, path: str) -> int:
+def _number(files: KernelFiles, path: str) -> int:
     text = files.read(path) or ""
     return int(text) if text.isdecimal() else 0

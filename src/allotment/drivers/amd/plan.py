@@ -10,7 +10,7 @@ import msgspec
 from allotment.model.trees import Tree
 
 
-class Held(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class PlannedDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A device of a claim. ``pci``: its GPU.
 
     Where the driver partitions by itself: the modes that it needs, and which of the GPU's parts are the claim's,
@@ -35,35 +35,35 @@ class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     ``bound``: PCI functions that go to a virtual machine, and the kernel drivers that have them otherwise.
     """
 
-    held: tuple[Held, ...]
-    before: dict[str, tuple[str, str]] = {}
-    bound: dict[str, str] = {}
+    devices: tuple[PlannedDevice, ...]
+    initial_modes: dict[str, tuple[str, str]] = {}
+    initial_drivers: dict[str, str] = {}
 
-    def tree(self) -> Tree:
+    def to_tree(self) -> Tree:
         """As JSON has it."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
         return tree
 
     @property
-    def slots(self) -> tuple[Held, ...]:
+    def partitioned_devices(self) -> tuple[PlannedDevice, ...]:
         """The devices of which it holds parts."""
-        return tuple(held for held in self.held if held.slots)
+        return tuple(held for held in self.devices if held.slots)
 
 
-def read(tree: Tree) -> Plan:
+def decode(tree: Tree) -> Plan:
     """A plan from disk; fields of newer versions are left alone."""
     return msgspec.convert(tree, Plan)
 
 
-def readable(trees: Iterable[Tree]) -> tuple[Plan, ...]:
+def decode_known(trees: Iterable[Tree]) -> tuple[Plan, ...]:
     """These plans, without those that no version that we know has written."""
     found = []
     for tree in trees:
         with suppress(msgspec.ValidationError):
-            found.append(read(tree))
+            found.append(decode(tree))
     return tuple(found)
 
 
-def partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
+def decode_partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
     """The plans among these that hold parts of GPUs."""
-    return tuple(plan for plan in readable(trees) if plan.slots)
+    return tuple(plan for plan in decode_known(trees) if plan.partitioned_devices)

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.drivers.amd.hardware import Ailment
-from allotment.drivers.amd.kernel_files import Files
+from allotment.drivers.amd.hardware import GpuHealth
+from allotment.drivers.amd.kernel_files import KernelFiles
 from allotment.drivers.amd.sysfs import ADDRESS, GPUS
 
 _COUNTER: Final = re.compile(r"(\w+)_err_count")
@@ -22,17 +22,17 @@ _UNCORRECTED: Final = re.compile(r"^ue: *([0-9]+)", re.MULTILINE)
 _NOBODY: Final = "\N{REPLACEMENT CHARACTER}" * 2
 
 
-def ailments(files: Files) -> Mapping[str, Ailment]:
+def unhealthy_gpus(files: KernelFiles) -> Mapping[str, GpuHealth]:
     """What is wrong with the GPUs that the module drives, by PCI address; nothing of those that are well."""
-    found = {pci: _ailment(files, f"{GPUS}/{pci}") for pci in files.names(GPUS) if ADDRESS.fullmatch(pci)}
-    return {pci: one for pci, one in found.items() if one != Ailment()}
+    found = {pci: _ailment(files, f"{GPUS}/{pci}") for pci in files.listdir(GPUS) if ADDRESS.fullmatch(pci)}
+    return {pci: one for pci, one in found.items() if one != GpuHealth()}
 
 
-def _ailment(files: Files, at: str) -> Ailment:
+def _ailment(files: KernelFiles, at: str) -> GpuHealth:
     errors = []
-    for name in files.names(f"{at}/ras"):
+    for name in files.listdir(f"{at}/ras"):
         counter = _COUNTER.fullmatch(name)
         count = _UNCORRECTED.search(files.read(f"{at}/ras/{name}") or "") if counter else None
         if counter and count and int(count[1]):
             errors.append((counter[1], int(count[1])))
-    return Ailment((files.read(f"{at}/config") or "").startswith(_NOBODY), tuple(errors))
+    return GpuHealth((files.read(f"{at}/config") or "").startswith(_NOBODY), tuple(errors))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from allotment.drivers.amd.kernel_files import Files
+from allotment.drivers.amd.kernel_files import KernelFiles
 from allotment.fleet.amd import Gpu, Part, settings_of
 from allotment.fleet.profiles import accelerators
 
@@ -44,27 +44,27 @@ class _Node(NamedTuple):
         return self.numbers.get("domain", 0), self.numbers.get("location_id", 0) & _LOCATION
 
 
-def gpus(files: Files) -> tuple[Gpu, ...]:
+def gpus(files: KernelFiles) -> tuple[Gpu, ...]:
     """Every GPU that the kernel module drives, by PCI address; also those that KFD or partition modes do not know."""
     nodes = _nodes(files)
     parts = _partitions(files, nodes)
     return tuple(
         _gpu(files, address, nodes, parts.get(_place(address), ()))
-        for address in files.names(GPUS)
+        for address in files.listdir(GPUS)
         if ADDRESS.fullmatch(address) and _numbers(files, f"{GPUS}/{address}") is not None
     )
 
 
-def signature(files: Files) -> object:
+def signature(files: KernelFiles) -> object:
     """Something cheap that differs when GPUs, partitions or other PCI functions came or went."""
     return (
-        files.names(GPUS),
-        files.names(PCI),
-        tuple(name for name in files.names(PLATFORM) if _PARTITION.fullmatch(name)),
+        files.listdir(GPUS),
+        files.listdir(PCI),
+        tuple(name for name in files.listdir(PLATFORM) if _PARTITION.fullmatch(name)),
     )
 
 
-def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[tuple[int, int], ...]) -> Gpu:
+def _gpu(files: KernelFiles, address: str, nodes: Mapping[int, _Node], others: tuple[tuple[int, int], ...]) -> Gpu:
     path = f"{GPUS}/{address}"
     own = _numbers(files, path)
     assert own is not None
@@ -91,11 +91,11 @@ def _gpu(files: Files, address: str, nodes: Mapping[int, _Node], others: tuple[t
         memory=memory,
         settings=settings_of(device_id, available, memory, dies or len(parts)) if compute else (),
         numa=numa_of(files.read(f"{path}/numa_node")),
-        pcie_root=root_of(files.link(f"{PCI}/{address}"), address),
+        pcie_root=root_of(files.readlink(f"{PCI}/{address}"), address),
     )
 
 
-def _mode(files: Files, path: str, kind: str) -> str:
+def _mode(files: KernelFiles, path: str, kind: str) -> str:
     """The partition mode that is on; empty where there is none (MI250 and older, Radeon)."""
     text = (files.read(f"{path}/current_{kind}_partition") or "").lower()
     return "" if text == "unknown" else text
@@ -148,18 +148,18 @@ def _place(address: str) -> tuple[int, int]:
     return int(domain, 16), int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
 
 
-def _numbers(files: Files, path: str) -> tuple[int, int] | None:
+def _numbers(files: KernelFiles, path: str) -> tuple[int, int] | None:
     """Card and render number of a device."""
-    names = files.names(f"{path}/drm")
+    names = files.listdir(f"{path}/drm")
     cards = [int(name[4:]) for name in names if re.fullmatch("card[0-9]+", name)]
     renders = [int(name[7:]) for name in names if re.fullmatch("renderD[0-9]+", name)]
     return (cards[0], renders[0]) if cards and renders else None
 
 
-def _partitions(files: Files, nodes: Mapping[int, _Node]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
+def _partitions(files: KernelFiles, nodes: Mapping[int, _Node]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
     """Card and render numbers of partitions, by the place of their GPU."""
     found: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
-    for name in files.names(PLATFORM):
+    for name in files.listdir(PLATFORM):
         numbers = _numbers(files, f"{PLATFORM}/{name}") if _PARTITION.fullmatch(name) else None
         # Partition devices stay when a GPU is whole again; only KFD knows those that are in use.
         if numbers is not None and numbers[1] in nodes:
@@ -168,10 +168,10 @@ def _partitions(files: Files, nodes: Mapping[int, _Node]) -> dict[tuple[int, int
     return found
 
 
-def _nodes(files: Files) -> dict[int, _Node]:
+def _nodes(files: KernelFiles) -> dict[int, _Node]:
     """Compute nodes that are GPUs or partitions, by render number."""
     nodes: dict[int, _Node] = {}
-    for name in files.names(TOPOLOGY):
+    for name in files.listdir(TOPOLOGY):
         numbers = _properties(files.read(f"{TOPOLOGY}/{name}/properties"))
         if numbers.get("simd_count") and numbers.get("drm_render_minor"):
             bank = _properties(files.read(f"{TOPOLOGY}/{name}/mem_banks/0/properties"))

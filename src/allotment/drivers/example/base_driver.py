@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.driver import Claim, Condition, Granted, News, Offer, Prepared, Ready, Tree
+from allotment.drivers.driver import AllocatedClaim, HealthUpdate, AllocatedDevice, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, Tree
 from allotment.model.resource import Device, DeviceTaint
 
 Effect = Literal["None", "NoSchedule", "NoExecute"]
@@ -20,40 +20,40 @@ BROKEN: Final = "example.com/broken"
 _EFFECTS: Final[Mapping[str, Effect]] = {"None": "None", "NoSchedule": "NoSchedule", "NoExecute": "NoExecute"}
 
 
-class Imaginary:
+class ExampleDriver:
     """A driver whose devices are known from the start. ``profile`` is the first word of its variables."""
 
-    def __init__(self, name: str, profile: str, node: str, offer: Offer) -> None:
+    def __init__(self, name: str, profile: str, node: str, offer: DevicePool) -> None:
         self.name = name
         self._profile = profile
         self._node = node
         self._offer = offer
         self._devices: Mapping[str, Device] = {device.name: device for group in offer.groups for device in group}
-        self._news: asyncio.Queue[News] = asyncio.Queue()
-        self._broken: Mapping[str, Effect] = {}
+        self._events: asyncio.Queue[DeviceEvent] = asyncio.Queue()
+        self._faults: Mapping[str, Effect] = {}
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
         """None, unless a profile has some."""
         return {}
 
-    def variables(self, granted: Granted) -> Sequence[str]:
+    def variables(self, granted: AllocatedDevice) -> Sequence[str]:
         """What containers are told of a device beyond its claim: nothing, unless a profile does."""
         return ()
 
-    def data(self, device: Device) -> Tree | None:
+    def status_data(self, device: Device) -> Tree | None:
         """What the claim's status says of a device: nothing, unless a profile does."""
         return None
 
-    def break_down(self, faults: Mapping[str, Effect]) -> None:
+    def set_faults(self, faults: Mapping[str, Effect]) -> None:
         """From now on these devices of this driver are broken, with a taint of that effect, and no others."""
         for name in self._devices:
             effect = faults.get(name)
-            if effect != self._broken.get(name):
+            if effect != self._faults.get(name):
                 taint = DeviceTaint(key=BROKEN, effect=effect or "")
-                ill = Condition(name, "Unhealthy", "broken on purpose", (taint,))
-                self._news.put_nowait(ill if effect is not None else Condition(name, "Healthy"))
-        self._broken = {name: effect for name, effect in faults.items() if name in self._devices}
+                ill = HealthUpdate(name, "Unhealthy", "broken on purpose", (taint,))
+                self._events.put_nowait(ill if effect is not None else HealthUpdate(name, "Healthy"))
+        self._faults = {name: effect for name, effect in faults.items() if name in self._devices}
 
     @property
     def devices(self) -> frozenset[str]:
@@ -62,47 +62,47 @@ class Imaginary:
 
     # --- a driver -------------------------------------------------------------------------------------------------
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         """The same, always."""
         return (self._offer,)
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """There is one kind of devices."""
         return True
 
     def validate(self, config: Any) -> None:
         """Nothing beyond types, unless a profile has rules."""
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         """What was given; there is nothing to do."""
-        return {"devices": [granted.device for granted in claim.granted]}
+        return {"devices": [granted.device for granted in claim.devices]}
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Only variables."""
         common = (f"KUBERNETES_NODE_NAME={self._node}", f"DRA_RESOURCE_DRIVER_NAME={self.name}")
-        devices = {(g.pool, g.device, g.share_id): self._ready(claim, g) for g in claim.granted}
-        return Prepared(devices, ContainerEdits(env=common))
+        devices = {(g.pool, g.device, g.share_id): self._ready(claim, g) for g in claim.devices}
+        return PreparedClaim(devices, ContainerEdits(env=common))
 
-    def _ready(self, claim: Claim, granted: Granted) -> Ready:
+    def _ready(self, claim: AllocatedClaim, granted: AllocatedDevice) -> ReadyDevice:
         name = re.sub(r"[^A-Z0-9]+", "_", granted.device.upper())
         env = (
             f"{self._profile}_DEVICE_{name}_RESOURCE_CLAIM={claim.uid}",
-            f"DRA_ADMIN_ACCESS={str(granted.admin).lower()}",
+            f"DRA_ADMIN_ACCESS={str(granted.admin_access).lower()}",
             *self.variables(granted),
         )
         device = self._devices.get(granted.device)
-        return Ready(ContainerEdits(env=env), self.data(device) if device is not None else None)
+        return ReadyDevice(ContainerEdits(env=env), self.status_data(device) if device is not None else None)
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Nothing to undo."""
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         """What was reported."""
         while True:
-            yield await self._news.get()
+            yield await self._events.get()
 
 
-def faults(text: str, devices: frozenset[str]) -> dict[str, Effect]:
+def parse_faults(text: str, devices: frozenset[str]) -> dict[str, Effect]:
     """Broken devices as a user writes them. Raises ValueError.
 
     >>> faults("gpu-0=NoExecute", frozenset({"gpu-0"}))

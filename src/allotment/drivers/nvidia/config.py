@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.model.quantity import Quantity
 from allotment.vocabulary.parameters import nvidia
 from allotment.vocabulary.parameters.nvidia import GATES as _GATES
@@ -31,7 +31,7 @@ CONFIGS: Final = nvidia.KINDS
 INTERVALS: Final[Mapping[Interval, int]] = {"Default": 0, "Short": 1, "Medium": 2, "Long": 3}
 
 
-class Gates(NamedTuple):
+class FeatureGates(NamedTuple):
     """Feature gates of the vendor's driver, by their names there. Off upstream unless asked for, on here."""
 
     time_slicing_settings: bool = True
@@ -42,12 +42,12 @@ class Gates(NamedTuple):
         return self.time_slicing_settings if strategy == "TimeSlicing" else self.mps_support
 
 
-ALL_ON: Final = Gates()
+ALL_ON: Final = FeatureGates()
 
 _SWITCHES: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
-def gates_of(text: str) -> Gates:
+def parse_feature_gates(text: str) -> FeatureGates:
     """Feature gates as the vendor's driver is told of them; those that are not named are on. Raises ValueError.
 
     >>> gates_of("TimeSlicingSettings=false")
@@ -59,18 +59,18 @@ def gates_of(text: str) -> Gates:
         if name not in found or value not in _SWITCHES:
             raise ValueError(f"wanted NAME=true or NAME=false with one of {', '.join(found)}, found {part!r}")
         found[name] = _SWITCHES[value]
-    return Gates(*found.values())
+    return FeatureGates(*found.values())
 
 
-def validate(config: Config, gates: Gates) -> None:
+def validate(config: Config, gates: FeatureGates) -> None:
     """Check parameters by themselves. Raises Refused: for good, unless it is the node that lets them down."""
     off = {_GATES[strategy] for strategy in _GATES if not gates.allows(strategy)}
     for problem in nvidia.problems(config, off):
         if not problem.gate:
-            raise Refused(str(problem), permanent=True)
+            raise ClaimError(str(problem), permanent=True)
         assert not isinstance(config, VfioDeviceConfig)
         assert config.sharing is not None
-        raise Refused(  # not for good: whoever runs the driver can switch it on
+        raise ClaimError(  # not for good: whoever runs the driver can switch it on
             f"{problem.place}: {config.sharing.strategy} is switched off on this node: the driver's feature gate "
             f"{problem.gate} is off, as it is in the vendor's driver by default; switch it on "
             f"(featureGates.{problem.gate}=true), or leave sharing out and let the claim's pods share the GPU without "
@@ -87,7 +87,7 @@ def mebibytes(limit: Quantity, place: str) -> int:
     """
     whole = nvidia.mebibytes(limit)
     if whole < 1:
-        raise Refused(f"{place}: {nvidia.too_small(limit)}", permanent=True)
+        raise ClaimError(f"{place}: {nvidia.too_small(limit)}", permanent=True)
     return whole
 
 
@@ -107,7 +107,7 @@ def memory_limits(uuids: Sequence[str], default: int | None, by_device: Mapping[
         elif key.isdigit() and int(key) < len(devices):
             limits[devices[int(key)]] = limit
         else:
-            raise Refused(
+            raise ClaimError(
                 f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{key}]: the claim has no such device; these "
                 f"parameters are for {', '.join(f'{index} ({uuid})' for index, uuid in enumerate(devices))}",
                 permanent=True,

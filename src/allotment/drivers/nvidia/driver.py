@@ -12,24 +12,24 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, merge
-from allotment.drivers.driver import Claim, Condition, News, Offer, Prepared, Ready, Rediscover, Refused
+from allotment.drivers.driver import AllocatedClaim, HealthUpdate, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError
 from allotment.drivers.nvidia import mig, sharing, vfio
 from allotment.drivers.nvidia.config import (
     ALL_ON,
     CONFIGS,
     Config,
-    Gates,
+    FeatureGates,
     GpuConfig,
     MigDeviceConfig,
     VfioDeviceConfig,
     validate,
 )
-from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Unwatched, Xid
-from allotment.drivers.nvidia.health import Trouble
-from allotment.drivers.nvidia.inventory import Inventory, kind_of
-from allotment.drivers.nvidia.orphan_cleanup import swept
-from allotment.drivers.nvidia.plan import Held, Kind, Plan, read, readable
-from allotment.drivers.nvidia.planner import planned, refuse_overlap
+from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice, Unmonitored, Xid
+from allotment.drivers.nvidia.health import GpuHealth
+from allotment.drivers.nvidia.inventory import NodeInventory, kind_of
+from allotment.drivers.nvidia.orphan_cleanup import remove_orphans
+from allotment.drivers.nvidia.plan import PlannedDevice, Kind, Plan, decode, decode_known
+from allotment.drivers.nvidia.planner import plan_claim, check_overlap
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.published_devices import Group, offering
@@ -42,13 +42,13 @@ _SUITED: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig,
 class NvidiaDriver:
     """The driver of one node. ``mode``: what becomes of its GPUs."""
 
-    def __init__(self, hardware: Hardware, mode: NvidiaMode, *, gates: Gates = ALL_ON) -> None:
+    def __init__(self, hardware: Hardware, mode: NvidiaMode, *, gates: FeatureGates = ALL_ON) -> None:
         self.hardware = hardware
         self.mode = mode
         self.gates = gates
-        self._inventory = Inventory()
+        self._inventory = NodeInventory()
         self._groups: Sequence[Group] = ()
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, GpuHealth] = {}
         self._settings = asyncio.Lock()
 
     @property
@@ -61,7 +61,7 @@ class NvidiaDriver:
         """GpuConfig, MigDeviceConfig and VfioDeviceConfig."""
         return CONFIGS
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """Whether parameters are for a device's kind, which its name tells."""
         kind = kind_of(device)
         return kind is not None and isinstance(config, _SUITED[kind])
@@ -72,7 +72,7 @@ class NvidiaDriver:
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         """One pool: the node's GPUs as the mode has them. Raises HardwareError."""
         gpus = await self.hardware.gpus()
         on_demand = isinstance(self.mode, DynamicMig)
@@ -83,34 +83,34 @@ class NvidiaDriver:
                     made[gpu.pci] = await self.hardware.mig_devices(gpu.pci)
                 except GpuLost:
                     # Still published, for its taint to be seen.
-                    made[gpu.pci] = self._inventory.made.get(gpu.pci, ())
-        self._inventory = Inventory(gpus, made, on_demand)
+                    made[gpu.pci] = self._inventory.mig_devices.get(gpu.pci, ())
+        self._inventory = NodeInventory(gpus, made, on_demand)
         found = offering(gpus, self.mode, made)
         self._groups = found.groups
-        return (Offer(found.groups, found.counters),)
+        return (DevicePool(found.groups, found.counters),)
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         """Troubles of GPUs as conditions of their devices, and what comes and goes."""
         async for event in self.hardware.events():
-            if isinstance(event, Xid | Unwatched):
-                trouble = self._troubles.get(event.pci, Trouble()).after(event)
+            if isinstance(event, Xid | Unmonitored):
+                trouble = self._troubles.get(event.pci, GpuHealth()).with_event(event)
                 self._troubles[event.pci] = trouble
                 for condition in self._conditions(event.pci, trouble):
                     yield condition
                 continue
-            yield Rediscover()
+            yield DevicesChanged()
             there = {gpu.pci for gpu in await self.hardware.gpus()}
             for pci in tuple(self._troubles):
                 # A GPU that is gone takes its troubles with it: should it come back, it has been reset.
-                if pci in event.fresh or pci not in there:
+                if pci in event.recovered or pci not in there:
                     del self._troubles[pci]
-                    for condition in self._conditions(pci, Trouble()):
+                    for condition in self._conditions(pci, GpuHealth()):
                         yield condition
 
-    def _conditions(self, pci: str, trouble: Trouble) -> list[Condition]:
+    def _conditions(self, pci: str, trouble: GpuHealth) -> list[HealthUpdate]:
         # By its name: an address with a long domain is no attribute.
         return [
-            Condition(device.name, trouble.health, trouble.message, trouble.taints)
+            HealthUpdate(device.name, trouble.status, trouble.message, trouble.taints)
             for group in self._groups
             for device in group
             if (gpu := self._inventory.gpu_of(device.name)) is not None and gpu.pci == pci
@@ -118,51 +118,51 @@ class NvidiaDriver:
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         """What preparing will do. Raises Refused."""
-        plan = planned(claim, self._inventory, enforced=isinstance(self.mode, Shared))
-        refuse_overlap(plan, readable(claim.others))
-        return plan.tree()
+        plan = plan_claim(claim, self._inventory, enforced=isinstance(self.mode, Shared))
+        check_overlap(plan, decode_known(claim.other_plans))
+        return plan.to_tree()
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it. Raises Refused."""
-        what = read(plan)
+        what = decode(plan)
         try:
             return await self._prepare(what)
         except HardwareError as error:
-            devices = ", ".join(dict.fromkeys(held.device for held in what.held))
-            raise Refused(f"preparing {devices}: {error}") from error
+            devices = ", ".join(dict.fromkeys(held.device for held in what.devices))
+            raise ClaimError(f"preparing {devices}: {error}") from error
 
-    async def _prepare(self, plan: Plan) -> Prepared:
-        groups = await vfio.hand_over(self.hardware, plan)
+    async def _prepare(self, plan: Plan) -> PreparedClaim:
+        groups = await vfio.bind_to_vfio(self.hardware, plan)
         if isinstance(self.mode, DynamicMig):
             # It goes off with the last MIG device, unless somebody (a monitor) had the GPU open just then.
-            for held in plan.held:
+            for held in plan.devices:
                 if held.kind == "gpu" and not held.admin:
-                    await self.hardware.leave_mig(held.pci)
+                    await self.hardware.disable_mig(held.pci)
         # A claim may look at what it uses: then it is made before it is looked at, and using it is what counts.
         pieces = {
-            position: await mig.mig_device(self.hardware, held)
-            for position, held in sorted(enumerate(plan.held), key=lambda each: each[1].admin)
+            position: await mig.ensure_mig_device(self.hardware, held)
+            for position, held in sorted(enumerate(plan.devices), key=lambda each: each[1].admin)
             if held.kind == "mig"
         }
-        uuids = {position: held.uuid for position, held in enumerate(plan.held)}
+        uuids = {position: held.uuid for position, held in enumerate(plan.devices)}
         uuids |= {position: piece.uuid for position, piece in pieces.items()}
         async with self._setting(plan):
-            await sharing.share(self.hardware, plan, uuids)
-        devices: dict[tuple[str, str, str], Ready] = {}
-        for position, held in enumerate(plan.held):
+            await sharing.apply_sharing(self.hardware, plan, uuids)
+        devices: dict[tuple[str, str, str], ReadyDevice] = {}
+        for position, held in enumerate(plan.devices):
             if held.admin and (held.pool, held.device, held.share_id) in devices:
                 continue
             if position in groups:
                 group = groups[position]
                 edits = self.hardware.vfio_edits(held.pci, group, api_device=held.api, iommu_fd=held.iommu_fd)
-                ready = Ready(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": group})
+                ready = ReadyDevice(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": group})
             else:
                 ready = self._ready(plan, position, held, pieces.get(position))
             devices[held.pool, held.device, held.share_id] = ready
-        only_virtual_machines = all(held.kind == "vfio" for held in plan.held)
-        return Prepared(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
+        only_virtual_machines = all(held.kind == "vfio" for held in plan.devices)
+        return PreparedClaim(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
 
     def _setting(self, plan: Plan) -> AbstractAsyncContextManager[object]:
         """The turn of who sets what claims on one GPU have in common.
@@ -170,9 +170,9 @@ class NvidiaDriver:
         Turns come in the order of asking, and a claim is known to those that are undone after it was planned. So one
         that comes while another goes has its own settings in the end, whether they were the other's or not.
         """
-        return self._settings if plan.time_slices and any(held.share_id for held in plan.held) else nullcontext()
+        return self._settings if plan.time_slices and any(held.share_id for held in plan.devices) else nullcontext()
 
-    def _ready(self, plan: Plan, position: int, held: Held, piece: MigDevice | None) -> Ready:
+    def _ready(self, plan: Plan, position: int, held: PlannedDevice, piece: MigDevice | None) -> ReadyDevice:
         hardware = self.hardware
         daemon = plan.daemon_of(position)
         edits = [hardware.gpu_edits(held.pci) if piece is None else hardware.mig_edits(piece)]
@@ -188,39 +188,39 @@ class NvidiaDriver:
             hardware.grant_edits(plan.claim, held.pci if piece is None else piece, daemon.key if daemon else "")
         )
         # A MIG device on demand has its UUID only now; of the others it is published.
-        return Ready(merge(edits), data, {"uuid": DeviceAttribute(string=data["uuid"])} if data["uuid"] else {})
+        return ReadyDevice(merge(edits), data, {"uuid": DeviceAttribute(string=data["uuid"])} if data["uuid"] else {})
 
-    async def revive(self, plan: Tree) -> None:
+    async def ensure_running(self, plan: Tree) -> None:
         """Start control daemons that have died, with the driver's own container for one. Raises Refused.
 
         Also where a MIG device is gone: one made anew would be another than the claim's containers were told of.
         """
-        what = read(plan)
+        what = decode(plan)
         try:
             uuids = {
-                position: (await mig.existing(self.hardware, held)).uuid if held.kind == "mig" else held.uuid
-                for position, held in enumerate(what.held)
+                position: (await mig.find_mig_device(self.hardware, held)).uuid if held.kind == "mig" else held.uuid
+                for position, held in enumerate(what.devices)
             }
             running = await self.hardware.mps_daemons() if what.daemons else frozenset()
             for daemon in what.daemons:
                 if daemon.key not in running:
-                    await sharing.start(self.hardware, what, daemon, uuids)
+                    await sharing.start_daemon(self.hardware, what, daemon, uuids)
         except HardwareError as error:
-            raise Refused(f"claim {what.claim} was prepared, and now: {error}") from error
+            raise ClaimError(f"claim {what.claim} was prepared, and now: {error}") from error
 
     async def sweep(self, staying: Sequence[Tree]) -> None:
         """Undo what earlier processes made, but for these plans. Raises Refused."""
-        known = tuple(readable(staying))
+        known = tuple(decode_known(staying))
         if len(known) < len(staying):
-            raise Refused("what is on the GPUs stays: there are claims whose plans another version has written")
+            raise ClaimError("what is on the GPUs stays: there are claims whose plans another version has written")
         try:
-            await swept(self.hardware, known, on_demand=isinstance(self.mode, DynamicMig))
+            await remove_orphans(self.hardware, known, on_demand=isinstance(self.mode, DynamicMig))
         except HardwareError as error:
-            raise Refused(str(error)) from error
+            raise ClaimError(str(error)) from error
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""
-        what, staying = read(plan), tuple(readable(others))
+        what, staying = decode(plan), tuple(decode_known(others))
         hardware = self.hardware
         failed: list[str] = []
 
@@ -242,7 +242,7 @@ class NvidiaDriver:
                 await undo(hardware.set_time_slice(pci, 0))
         for held in mig.to_destroy(what, staying):
             await undo(hardware.destroy_mig(held.pci, held.profile_id, held.start))
-        for pci in vfio.to_give_back(what, staying):
+        for pci in vfio.to_release(what, staying):
             await undo(hardware.bind_vfio(pci, False))
         if failed:
-            raise Refused(f"unpreparing claim {what.claim}: {'; '.join(failed)}")
+            raise ClaimError(f"unpreparing claim {what.claim}: {'; '.join(failed)}")

@@ -54,19 +54,19 @@ class Xid(NamedTuple):
     number: int
 
 
-class Unwatched(NamedTuple):
+class Unmonitored(NamedTuple):
     """A GPU's critical events cannot be had; only its loss is noticed."""
 
     pci: str
 
 
-class Changed(NamedTuple):
+class GpusChanged(NamedTuple):
     """GPUs came or went. ``fresh``: those that were reset or came back: whatever was wrong with them is over."""
 
-    fresh: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
 
 
-Event: TypeAlias = Xid | Unwatched | Changed
+Event: TypeAlias = Xid | Unmonitored | GpusChanged
 
 
 class Hardware(Protocol):
@@ -88,7 +88,7 @@ class Hardware(Protocol):
         """Destroy a MIG device (compute instance first); with the last one, MIG goes off where it was switched on."""
         ...
 
-    async def leave_mig(self, pci: str) -> None:
+    async def disable_mig(self, pci: str) -> None:
         """Have MIG off on a GPU, so that it can be used as a whole; an error where that is not possible."""
         ...
 
@@ -112,7 +112,7 @@ class Hardware(Protocol):
         """Keys of the daemons that run."""
         ...
 
-    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
+    async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group.
 
         ``beside``: others that go the same way, and so are no obstacle where they are of the same group.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from allotment.drivers.nvidia.hardware import Unwatched, Xid
+from allotment.drivers.nvidia.hardware import Unmonitored, Xid
 from allotment.kubelet_plugin.messages import Health
 from allotment.model.resource import DeviceTaint
 
 XID_TAINT: Final = "gpu.nvidia.com/xid"
 LOST_TAINT: Final = "gpu.nvidia.com/gpu-lost"
-UNWATCHED_TAINT: Final = "gpu.nvidia.com/unmonitored"
+UNMONITORED_TAINT: Final = "gpu.nvidia.com/unmonitored"
 
 #: Faults of programs, not of the GPU: told, but no reason to keep others away.
 IGNORED: Final = frozenset((13, 31, 43, 45, 68, 109))
@@ -39,18 +39,18 @@ _MEANINGS: Final[Mapping[int, str]] = {
 }
 
 
-class Trouble(NamedTuple):
+class GpuHealth(NamedTuple):
     """What is wrong with a GPU: its last critical event, its last ignored one, whether it is lost, or not watched."""
 
     critical: int = 0
     ignored: int = 0
     lost: bool = False
-    unwatched: bool = False
+    unmonitored: bool = False
 
-    def after(self, event: Xid | Unwatched) -> Trouble:
+    def with_event(self, event: Xid | Unmonitored) -> GpuHealth:
         """With one more event; number 0 means that the GPU is lost."""
-        if isinstance(event, Unwatched):
-            return self._replace(unwatched=True)
+        if isinstance(event, Unmonitored):
+            return self._replace(unmonitored=True)
         if event.number == 0:
             return self._replace(lost=True)
         if event.number in IGNORED:
@@ -67,16 +67,16 @@ class Trouble(NamedTuple):
             taints.append(DeviceTaint(key=XID_TAINT, value=str(self.critical), effect="NoSchedule"))
         elif self.ignored:
             taints.append(DeviceTaint(key=XID_TAINT, value=str(self.ignored), effect="None"))
-        if self.unwatched:
-            taints.append(DeviceTaint(key=UNWATCHED_TAINT, effect="None"))
+        if self.unmonitored:
+            taints.append(DeviceTaint(key=UNMONITORED_TAINT, effect="None"))
         return tuple(taints)
 
     @property
-    def health(self) -> Health:
+    def status(self) -> Health:
         """Whether it should be used."""
         if self.lost or self.critical:
             return "Unhealthy"
-        return "Unknown" if self.unwatched else "Healthy"
+        return "Unknown" if self.unmonitored else "Healthy"
 
     @property
     def message(self) -> str:
@@ -84,6 +84,6 @@ class Trouble(NamedTuple):
         words = ["the GPU is lost: it no longer answers"] if self.lost else []
         if number := self.critical or self.ignored:
             words.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
-        if self.unwatched:
+        if self.unmonitored:
             words.append("the driver does not tell the GPU's critical events")
         return "; ".join(words)

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.drivers.driver import Granted, Refused
+from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.drivers.nvidia.hardware import MigDevice
-from allotment.drivers.nvidia.plan import Held, Kind
+from allotment.drivers.nvidia.plan import PlannedDevice, Kind
 from allotment.fleet.nvidia import Gpu
 
 _WHOLE: Final = re.compile(r"gpu-(\d+)")
@@ -32,14 +32,14 @@ def kind_of(device: str) -> Kind | None:
     return "gpu" if _WHOLE.fullmatch(device) else None
 
 
-class Inventory(NamedTuple):
+class NodeInventory(NamedTuple):
     """GPUs by PCI address, and the MIG devices that exist on them. ``on_demand``: MIG devices are made for claims."""
 
     gpus: tuple[Gpu, ...] = ()
-    made: Mapping[str, tuple[MigDevice, ...]] = {}
-    on_demand: bool = False
+    mig_devices: Mapping[str, tuple[MigDevice, ...]] = {}
+    dynamic_mig: bool = False
 
-    def held(self, granted: Granted) -> Held:
+    def plan_device(self, granted: AllocatedDevice) -> PlannedDevice:
         """The device that a claim was given, by what it will be called for good. Raises Refused if there is none."""
         match kind_of(granted.device):
             case "gpu":
@@ -48,7 +48,7 @@ class Inventory(NamedTuple):
                 return self._mig(granted)
             case "vfio":
                 return self._vfio(granted)
-        raise Refused(f"device {granted.device}: no device of this driver has such a name", permanent=True)
+        raise ClaimError(f"device {granted.device}: no device of this driver has such a name", permanent=True)
 
     def gpu_of(self, device: str) -> Gpu | None:
         """The GPU that a published device is, or is part of."""
@@ -61,31 +61,31 @@ class Inventory(NamedTuple):
         """The GPU at an address."""
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)
 
-    def _whole(self, granted: Granted) -> Held:
+    def _whole(self, granted: AllocatedDevice) -> PlannedDevice:
         gpu = self._by_minor(granted, _digits(_WHOLE, granted.device)[0])
         return _held("gpu", granted, gpu, uuid=gpu.uuid)
 
-    def _mig(self, granted: Granted) -> Held:
+    def _mig(self, granted: AllocatedDevice) -> PlannedDevice:
         minor, profile_id, start = _digits(_MIG, granted.device)
         gpu = self._by_minor(granted, minor)
-        for device in self.made.get(gpu.pci, ()):
+        for device in self.mig_devices.get(gpu.pci, ()):
             if (device.profile_id, device.start) == (profile_id, start):
                 return _held("mig", granted, gpu, uuid=device.uuid, profile_id=profile_id, start=start)
-        if not self.on_demand:
+        if not self.dynamic_mig:
             raise _missing(granted, "its MIG device was destroyed, or MIG was switched off")
         profiles = gpu.mig.profiles if gpu.mig else ()
         if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
             raise _missing(granted, f"{gpu.product} has no MIG profile {profile_id} at {start}")
-        return _held("mig", granted, gpu, profile_id=profile_id, start=start, made=not granted.admin)
+        return _held("mig", granted, gpu, profile_id=profile_id, start=start, made=not granted.admin_access)
 
-    def _vfio(self, granted: Granted) -> Held:
+    def _vfio(self, granted: AllocatedDevice) -> PlannedDevice:
         index = _digits(_VFIO, granted.device)[0]
         if index >= len(self.gpus):
             raise _missing(granted, f"the node has {len(self.gpus)} GPUs")
         gpu = sorted(self.gpus, key=lambda gpu: gpu.pci)[index]
         return replace(_held("vfio", granted, gpu), group=-1 if gpu.iommu_group is None else gpu.iommu_group)
 
-    def _by_minor(self, granted: Granted, minor: int) -> Gpu:
+    def _by_minor(self, granted: AllocatedDevice, minor: int) -> Gpu:
         for gpu in self.gpus:
             if gpu.minor == minor:
                 return gpu
@@ -93,9 +93,9 @@ class Inventory(NamedTuple):
 
 
 def _held(
-    kind: Kind, granted: Granted, gpu: Gpu, *, uuid: str = "", profile_id: int = -1, start: int = -1, made: bool = False
-) -> Held:
-    return Held(
+    kind: Kind, granted: AllocatedDevice, gpu: Gpu, *, uuid: str = "", profile_id: int = -1, start: int = -1, made: bool = False
+) -> PlannedDevice:
+    return PlannedDevice(
         kind=kind,
         pool=granted.pool,
         device=granted.device,
@@ -104,8 +104,8 @@ def _held(
         uuid=uuid,
         profile_id=profile_id,
         start=start,
-        made=made,
-        admin=granted.admin,
+        dynamic=made,
+        admin=granted.admin_access,
     )
 
 
@@ -114,6 +114,6 @@ def _digits(shape: re.Pattern[str], name: str) -> list[int]:
     return [int(group) for group in match.groups()] if match else []
 
 
-def _missing(granted: Granted, why: str) -> Refused:
+def _missing(granted: AllocatedDevice, why: str) -> ClaimError:
     # It may come back, so this is not for good.
-    return Refused(f"device {granted.device} is not on this node (any more): {why}")
+    return ClaimError(f"device {granted.device} is not on this node (any more): {why}")

@@ -21,7 +21,7 @@ class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Names as in JSON. Unknown fields are passed over: a newer driver may have written them."""
 
 
-class Held(_Part, frozen=True):
+class PlannedDevice(_Part, frozen=True):
     """A device of the claim. ``uuid``: of a GPU, or of a MIG device that was there before.
 
     ``made``: a MIG device that exists only for this claim. ``admin``: merely looked at, nothing is done to it. ``api``:
@@ -37,7 +37,7 @@ class Held(_Part, frozen=True):
     uuid: str = ""
     profile_id: int = -1
     start: int = -1
-    made: bool = False
+    dynamic: bool = False
     admin: bool = False
     api: bool = False
     iommu_fd: bool = False
@@ -56,7 +56,7 @@ class TimeSlice(_Part, frozen=True):
     interval: int
 
 
-class Daemon(_Part, frozen=True):
+class PlannedDaemon(_Part, frozen=True):
     """An MPS daemon for some of the devices held, by their positions.
 
     ``exclusive``: it owns its whole GPUs, so that nobody gets past it. ``limit``, ``limits``: MiB of memory for each
@@ -76,20 +76,20 @@ class Plan(_Part, frozen=True):
     """All of one claim."""
 
     claim: str
-    held: tuple[Held, ...] = ()
+    devices: tuple[PlannedDevice, ...] = ()
     time_slices: tuple[TimeSlice, ...] = ()
-    daemons: tuple[Daemon, ...] = ()
+    daemons: tuple[PlannedDaemon, ...] = ()
 
-    def tree(self) -> Tree:
+    def to_tree(self) -> Tree:
         """As JSON."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
         return tree
 
-    def daemon_of(self, position: int) -> Daemon | None:
+    def daemon_of(self, position: int) -> PlannedDaemon | None:
         """The daemon that a device's programs are clients of."""
         return next((daemon for daemon in self.daemons if position in daemon.members), None)
 
-    def setting(self, pci: str) -> tuple[object, ...]:
+    def sharing_setting(self, pci: str) -> tuple[object, ...]:
         """What the plan sets a whole GPU to; claims that share the GPU must agree on it."""
         for time_slice in self.time_slices:
             if pci in time_slice.gpus:
@@ -99,22 +99,22 @@ class Plan(_Part, frozen=True):
                 return ("MPS", daemon.exclusive)
         return ()
 
-    def gpus_of(self, daemon: Daemon) -> tuple[str, ...]:
+    def gpus_of(self, daemon: PlannedDaemon) -> tuple[str, ...]:
         """The whole GPUs that a daemon serves."""
-        held = (self.held[position] for position in daemon.members)
+        held = (self.devices[position] for position in daemon.members)
         return tuple(dict.fromkeys(each.pci for each in held if each.kind == "gpu"))
 
 
-def read(tree: Tree) -> Plan:
+def decode(tree: Tree) -> Plan:
     """A plan from JSON. Raises msgspec.ValidationError."""
     return msgspec.convert(tree, Plan)
 
 
-def readable(trees: Iterable[Tree]) -> Iterator[Plan]:
+def decode_known(trees: Iterable[Tree]) -> Iterator[Plan]:
     """Plans from JSON, but for those that no version that we know has written."""
     for tree in trees:
         try:
-            yield read(tree)
+            yield decode(tree)
         except msgspec.ValidationError:
             continue
 

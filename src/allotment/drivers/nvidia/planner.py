@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from allotment.drivers.driver import Claim, Granted, Refused
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ClaimError
 from allotment.drivers.nvidia.config import (
     INTERVALS,
     GpuConfig,
@@ -18,25 +18,25 @@ from allotment.drivers.nvidia.config import (
     mebibytes,
     memory_limits,
 )
-from allotment.drivers.nvidia.inventory import Inventory
-from allotment.drivers.nvidia.plan import Daemon, Held, Plan, TimeSlice, daemon_key
-from allotment.drivers.nvidia.vfio import several
+from allotment.drivers.nvidia.inventory import NodeInventory
+from allotment.drivers.nvidia.plan import PlannedDaemon, PlannedDevice, Plan, TimeSlice, daemon_key
+from allotment.drivers.nvidia.vfio import several_groups_error
 from allotment.model.quantity import Quantity
 
 #: The capacity that claims consume, by itself or with the driver's domain.
 _NAMES = ("memory", "gpu.nvidia.com/memory")
 
 
-def limited(claim: str, position: int, held: Held, granted: Granted, config: MpsConfig) -> Daemon:
+def limited_daemon(claim: str, position: int, held: PlannedDevice, granted: AllocatedDevice, config: MpsConfig) -> PlannedDaemon:
     """The daemon that holds a claim's programs to the memory that the claim consumed. Raises Refused."""
     consumed = _consumed(granted)
     if held.kind != "gpu" or consumed is None:
-        raise Refused(
+        raise ClaimError(
             f"device {held.device}: this node shares GPUs by memory, and the claim's allocation does not say how much "
             "it consumed; the cluster needs the feature DRAConsumableCapacity",
             permanent=True,
         )
-    return Daemon(
+    return PlannedDaemon(
         # A claim may hold several shares of one GPU.
         key=daemon_key(claim, (held.uuid, held.share_id)),
         members=(position,),
@@ -47,18 +47,18 @@ def limited(claim: str, position: int, held: Held, granted: Granted, config: Mps
     )
 
 
-def share_config(config: Any) -> MpsConfig:
+def mps_config_of(config: Any) -> MpsConfig:
     """What parameters still may say where the consumed memory is the limit. Raises Refused."""
     sharing = config.sharing if isinstance(config, GpuConfig) else None
     if sharing is None:
         return MpsConfig()
     if sharing.strategy != "MPS":
-        raise Refused(
+        raise ClaimError(
             "sharing.strategy: this node shares GPUs by memory, which needs MPS; found TimeSlicing", permanent=True
         )
     mps: MpsConfig = sharing.mps_config or MpsConfig()
     if mps.default_pinned_device_memory_limit is not None or mps.default_per_device_pinned_memory_limit:
-        raise Refused(
+        raise ClaimError(
             "sharing.mpsConfig: this node shares GPUs by memory, and the limit is what the claim asked for; ask for it "
             "with capacity.requests.memory and leave the memory limits out",
             permanent=True,
@@ -66,27 +66,27 @@ def share_config(config: Any) -> MpsConfig:
     return mps
 
 
-def _consumed(granted: Granted) -> Quantity | None:
-    return next((granted.consumed[name] for name in _NAMES if name in granted.consumed), None)
+def _consumed(granted: AllocatedDevice) -> Quantity | None:
+    return next((granted.consumed_capacity[name] for name in _NAMES if name in granted.consumed_capacity), None)
 
 
 #: Clients of several users need per-client address spaces, which Volta brought.
 _MULTI_USER_SINCE = (7, 0)
 
 
-def planned(claim: Claim, inventory: Inventory, *, enforced: bool) -> Plan:
+def plan_claim(claim: AllocatedClaim, inventory: NodeInventory, *, enforced: bool) -> Plan:
     """What preparing a claim will do. ``enforced``: GPUs are shared by memory, and held to it. Raises Refused."""
-    held = tuple(_with_config(inventory.held(granted), granted) for granted in claim.granted)
+    held = tuple(_with_config(inventory.plan_device(granted), granted) for granted in claim.devices)
     groups = {each.device: each.group for each in held if each.group >= 0}
     if len(set(groups.values())) > 1:
-        raise several(groups)
+        raise several_groups_error(groups)
     time_slices: list[TimeSlice] = []
-    daemons: list[Daemon] = []
-    for members in _by_config(claim.granted):
-        config = claim.granted[members[0]].config
+    daemons: list[PlannedDaemon] = []
+    for members in _by_config(claim.devices):
+        config = claim.devices[members[0]].config
         if enforced:
             daemons.extend(
-                limited(claim.uid, position, held[position], claim.granted[position], share_config(config))
+                limited_daemon(claim.uid, position, held[position], claim.devices[position], mps_config_of(config))
                 for position in members
             )
         elif isinstance(config, GpuConfig | MigDeviceConfig) and config.sharing is not None:
@@ -101,9 +101,9 @@ def planned(claim: Claim, inventory: Inventory, *, enforced: bool) -> Plan:
     return Plan(claim.uid, held, tuple(time_slices), tuple(daemons))
 
 
-def _with_config(held: Held, granted: Granted) -> Held:
-    if held.kind == "vfio" and granted.admin:
-        raise Refused(
+def _with_config(held: PlannedDevice, granted: AllocatedDevice) -> PlannedDevice:
+    if held.kind == "vfio" and granted.admin_access:
+        raise ClaimError(
             f"device {held.device}: admin access to a GPU for virtual machines: handing it over would take it away "
             "from others; ask for it without admin access",
             permanent=True,
@@ -114,30 +114,30 @@ def _with_config(held: Held, granted: Granted) -> Held:
     return held
 
 
-def _by_config(granted: Sequence[Granted]) -> Iterable[tuple[int, ...]]:
+def _by_config(granted: Sequence[AllocatedDevice]) -> Iterable[tuple[int, ...]]:
     """Positions of the devices that get the same parameters: each group is set up once, as one."""
     groups: dict[int, list[int]] = {}
     for position, each in enumerate(granted):
-        if not each.admin:
+        if not each.admin_access:
             # By identity: two entries of a claim are two groups, even if they say the same.
             groups.setdefault(id(each.config), []).append(position)
     return [tuple(group) for group in groups.values()]
 
 
 def _daemon(
-    claim: str, members: tuple[int, ...], held: Sequence[Held], config: MpsConfig, inventory: Inventory
-) -> Daemon:
+    claim: str, members: tuple[int, ...], held: Sequence[PlannedDevice], config: MpsConfig, inventory: NodeInventory
+) -> PlannedDaemon:
     devices = [held[position] for position in members]
     for device in devices:
         if device.share_id:
-            raise Refused(
+            raise ClaimError(
                 f"device {device.device}: MPS for a GPU that claims share by counting only: its daemon would have to "
                 "be that of all of them; publish the node's GPUs in mode shared, where each claim has its own",
                 permanent=True,
             )
         gpu = inventory.gpu(device.pci)
         if config.multi_user and gpu is not None and _capability(gpu.compute_capability) < _MULTI_USER_SINCE:
-            raise Refused(
+            raise ClaimError(
                 f"device {device.device}: sharing.mpsConfig.multiUser: wanted compute capability 7.0 or more, "
                 f"{gpu.product} has {gpu.compute_capability}",
                 permanent=True,
@@ -151,7 +151,7 @@ def _daemon(
     identities = list(dict.fromkeys(device.identity for device in devices))
     # Whom the limits are for shows now, even where a MIG device gets its UUID only later.
     memory_limits(identities, default, by_device)
-    return Daemon(
+    return PlannedDaemon(
         key=daemon_key(claim, identities),
         members=members,
         threads=config.default_active_thread_percentage,
@@ -168,49 +168,49 @@ def _capability(text: str) -> tuple[int, ...]:
 # --- others -----------------------------------------------------------------------------------------------------------
 
 
-def refuse_overlap(plan: Plan, others: Iterable[Plan]) -> None:
+def check_overlap(plan: Plan, others: Iterable[Plan]) -> None:
     """Refuse a plan that would change what other claims have. Raises Refused; trying again may help."""
     others = tuple(others)
-    mine: Mapping[str, list[Held]] = _by_gpu(plan)
+    mine: Mapping[str, list[PlannedDevice]] = _by_gpu(plan)
     for other in others:
-        for theirs in other.held:
+        for theirs in other.devices:
             if theirs.admin:
                 continue
             for held in mine.get(theirs.pci, ()):
                 _refuse_overlap(plan, held, other, theirs)
-            for held in plan.held if theirs.group >= 0 else ():
+            for held in plan.devices if theirs.group >= 0 else ():
                 if held.group == theirs.group:
-                    raise Refused(
+                    raise ClaimError(
                         f"device {held.device} is in IOMMU group {held.group} with {theirs.device}, which is still "
                         f"prepared for claim {other.claim}; one virtual machine at a time can have the group"
                     )
 
 
-def _by_gpu(plan: Plan) -> dict[str, list[Held]]:
-    by_gpu: dict[str, list[Held]] = {}
-    for held in plan.held:
+def _by_gpu(plan: Plan) -> dict[str, list[PlannedDevice]]:
+    by_gpu: dict[str, list[PlannedDevice]] = {}
+    for held in plan.devices:
         if not held.admin:
             by_gpu.setdefault(held.pci, []).append(held)
     return by_gpu
 
 
-def _refuse_overlap(plan: Plan, held: Held, other: Plan, theirs: Held) -> None:
+def _refuse_overlap(plan: Plan, held: PlannedDevice, other: Plan, theirs: PlannedDevice) -> None:
     if held.kind == theirs.kind == "mig":
         if (held.profile_id, held.start) == (theirs.profile_id, theirs.start):
             raise _in_use(held, other, theirs)
         return
     if not (held.kind == theirs.kind == "gpu" and held.share_id and theirs.share_id):
         raise _in_use(held, other, theirs)
-    setting, existing = plan.setting(held.pci), other.setting(held.pci)
+    setting, existing = plan.sharing_setting(held.pci), other.sharing_setting(held.pci)
     if setting != existing:
-        raise Refused(
+        raise ClaimError(
             f"device {held.device}: claim {other.claim} has a share of it with {_told(existing)}, this claim wants "
             f"{_told(setting)}; all claims on one GPU need the same sharing parameters"
         )
 
 
-def _in_use(held: Held, other: Plan, theirs: Held) -> Refused:
-    return Refused(
+def _in_use(held: PlannedDevice, other: Plan, theirs: PlannedDevice) -> ClaimError:
+    return ClaimError(
         f"device {held.device} (GPU {held.pci}) is in the way of {theirs.device}, which is still prepared for claim "
         f"{other.claim}; it is free when that claim's last pod has ended"
     )

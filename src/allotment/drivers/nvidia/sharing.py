@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping
 
 from allotment.drivers.nvidia.config import memory_limits
 from allotment.drivers.nvidia.hardware import Hardware, MpsDaemon
-from allotment.drivers.nvidia.plan import Daemon, Plan
+from allotment.drivers.nvidia.plan import PlannedDaemon, Plan
 
 
-async def share(hardware: Hardware, plan: Plan, uuids: Mapping[int, str]) -> None:
+async def apply_sharing(hardware: Hardware, plan: Plan, uuids: Mapping[int, str]) -> None:
     """Set what a plan says. ``uuids``: of the devices held, by position. Raises Refused, HardwareError."""
     for time_slice in plan.time_slices:
         for pci in time_slice.gpus:
             await hardware.set_time_slice(pci, time_slice.interval)
     for daemon in plan.daemons:
-        await start(hardware, plan, daemon, uuids)
+        await start_daemon(hardware, plan, daemon, uuids)
 
 
-async def start(hardware: Hardware, plan: Plan, daemon: Daemon, uuids: Mapping[int, str]) -> None:
+async def start_daemon(hardware: Hardware, plan: Plan, daemon: PlannedDaemon, uuids: Mapping[int, str]) -> None:
     """Start one of a plan's daemons. Raises Refused, HardwareError."""
     for pci in plan.gpus_of(daemon):
         # Exclusive first: nobody may slip in before the daemon is there. MIG devices have no mode of their own.
@@ -30,7 +30,7 @@ async def start(hardware: Hardware, plan: Plan, daemon: Daemon, uuids: Mapping[i
     await hardware.start_mps(control_daemon(daemon, uuids))
 
 
-def control_daemon(daemon: Daemon, uuids: Mapping[int, str]) -> MpsDaemon:
+def control_daemon(daemon: PlannedDaemon, uuids: Mapping[int, str]) -> MpsDaemon:
     """A plan's daemon once the UUIDs of all its devices are known. Raises Refused."""
     members = tuple(dict.fromkeys(sorted(uuids[position] for position in daemon.members)))
     limits = memory_limits(members, daemon.limit, daemon.limits)
@@ -39,7 +39,7 @@ def control_daemon(daemon: Daemon, uuids: Mapping[int, str]) -> MpsDaemon:
 
 def to_reset(plan: Plan, others: Iterable[Plan]) -> tuple[list[str], list[str]]:
     """GPUs whose time slice, and GPUs whose compute mode goes back to the default: those that no other claim holds."""
-    kept = {held.pci for other in others for held in other.held if held.kind == "gpu" and not held.admin}
+    kept = {held.pci for other in others for held in other.devices if held.kind == "gpu" and not held.admin}
     slices = [pci for each in plan.time_slices if each.interval for pci in each.gpus]
     modes = [pci for each in plan.daemons if each.exclusive for pci in plan.gpus_of(each)]
     return (

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.nvidia.hardware import Hardware
 from allotment.drivers.nvidia.plan import Plan
 
 
-async def hand_over(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
+async def bind_to_vfio(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
     """Bind the GPUs of a claim to ``vfio-pci``; their IOMMU groups by position. Raises Refused, HardwareError."""
-    beside = frozenset(held.pci for held in plan.held if held.kind == "vfio")
+    beside = frozenset(held.pci for held in plan.devices if held.kind == "vfio")
     groups = {
-        position: await hardware.bind_vfio(held.pci, True, beside=beside)
-        for position, held in enumerate(plan.held)
+        position: await hardware.bind_vfio(held.pci, True, together_with=beside)
+        for position, held in enumerate(plan.devices)
         if held.kind == "vfio"
     }
     if len(set(groups.values())) > 1:
         # Where it was not known before.
-        raise several({plan.held[position].device: group for position, group in groups.items()})
+        raise several_groups_error({plan.devices[position].device: group for position, group in groups.items()})
     return groups
 
 
-def several(groups: Mapping[str, int]) -> Refused:
+def several_groups_error(groups: Mapping[str, int]) -> ClaimError:
     """Of a claim whose devices are in several IOMMU groups."""
     devices = ", ".join(f"{device} in {group}" for device, group in groups.items())
-    return Refused(
+    return ClaimError(
         f"a claim can have GPUs of one IOMMU group only, and this one has {devices}; give each GPU its own claim",
         permanent=True,
     )
 
 
-def to_give_back(plan: Plan, others: Iterable[Plan]) -> list[str]:
+def to_release(plan: Plan, others: Iterable[Plan]) -> list[str]:
     """GPUs that only this plan has handed over."""
-    kept = {held.pci for other in others for held in other.held if held.kind == "vfio"}
-    return [held.pci for held in plan.held if held.kind == "vfio" and held.pci not in kept]
+    kept = {held.pci for other in others for held in other.devices if held.kind == "vfio"}
+    return [held.pci for held in plan.devices if held.kind == "vfio" and held.pci not in kept]

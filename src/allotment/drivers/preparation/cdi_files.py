@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.cdi.naming import qualified, transient_name
-from allotment.cdi.spec import ContainerEdits, Device, InvalidSpec, Spec
-from allotment.cdi.store import Memory, SpecStore
-from allotment.drivers.driver import Granted, Prepared, Refused, Tree
-from allotment.drivers.preparation.checkpoint import Entry, Part
+from allotment.cdi.naming import qualified_name, transient_name
+from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec
+from allotment.cdi.store import MemoryStore, SpecStore
+from allotment.drivers.driver import AllocatedDevice, PreparedClaim, ClaimError, Tree
+from allotment.drivers.preparation.checkpoint import CheckpointEntry, CheckpointDevice
 from allotment.drivers.preparation.metadata import MetadataFiles
 
 
@@ -29,24 +29,24 @@ class ClaimFiles:
         self._kind = f"k8s.{driver}/claim"
         self._prefix = transient_name(self._kind, "")
 
-    def parts(self, uid: str, given: Sequence[Granted]) -> tuple[Part, ...]:
+    def checkpoint_devices(self, uid: str, given: Sequence[AllocatedDevice]) -> tuple[CheckpointDevice, ...]:
         """The devices of a claim with their CDI ids."""
-        return tuple(self._part(uid, each, given) for each in given)
+        return tuple(self._checkpoint_device(uid, each, given) for each in given)
 
-    def _part(self, uid: str, each: Granted, given: Sequence[Granted]) -> Part:
+    def _checkpoint_device(self, uid: str, each: AllocatedDevice, given: Sequence[AllocatedDevice]) -> CheckpointDevice:
         name = f"{uid}-{each.device}"
         if any(other.device == each.device and other.pool != each.pool for other in given):
             name = f"{uid}-{each.pool.replace('/', '_')}-{each.device}"
-        return Part(
+        return CheckpointDevice(
             requests=(each.request.partition("/")[0],),
             pool=each.pool,
             device=each.device,
             share_id=each.share_id,
-            cdi_ids=(qualified(self._kind, f"{name}-{each.share_id}" if each.share_id else name),),
-            use="admin" if each.admin else "shared" if each.share_id else "alone",
+            cdi_ids=(qualified_name(self._kind, f"{name}-{each.share_id}" if each.share_id else name),),
+            use="admin" if each.admin_access else "shared" if each.share_id else "alone",
         )
 
-    def described(self, parts: Sequence[Part], prepared: Prepared) -> tuple[tuple[Part, ...], Spec | None]:
+    def build_spec(self, parts: Sequence[CheckpointDevice], prepared: PreparedClaim) -> tuple[tuple[CheckpointDevice, ...], Spec | None]:
         """The parts as they are told, and the file; a device without edits has no CDI id, for runtimes refuse it."""
         edits: dict[str, ContainerEdits] = {}
         told = []
@@ -58,44 +58,44 @@ class ClaimFiles:
             own = ready.edits or prepared.edits
             if own:
                 edits[part.cdi_ids[0].partition("=")[2]] = own
-            told.append(msgspec.structs.replace(part, cdi_ids=part.cdi_ids if own else (), data=ready.data))
+            told.append(msgspec.structs.replace(part, cdi_ids=part.cdi_ids if own else (), data=ready.status_data))
         if not edits:
             return tuple(told), None
-        devices = tuple(Device(name, own) for name, own in edits.items())
+        devices = tuple(CdiDevice(name, own) for name, own in edits.items())
         return tuple(told), Spec(self._kind, devices, prepared.edits)
 
     async def write(self, uid: str, spec: Spec) -> None:
         """Write a claim's file. Raises InvalidSpec and OSError."""
-        await self._on_disk(lambda: self._store.write(self._prefix + uid, spec))
+        await self._run(lambda: self._store.write(self._prefix + uid, spec))
 
     async def write_metadata(self, uid: str, told: Mapping[str, Tree]) -> None:
         """Write what programs can read of a claim's devices. Raises InvalidSpec and OSError."""
         metadata = self.metadata
         if metadata is not None:
-            await self._on_disk(lambda: metadata.write(uid, told))
+            await self._run(lambda: metadata.write(uid, told))
 
     async def remove(self, uid: str) -> None:
         """Remove it; none is no error. Raises Refused."""
         try:
-            await self._on_disk(lambda: self._remove(uid))
+            await self._run(lambda: self._remove(uid))
         except OSError as error:
-            raise Refused(f"the CDI file could not be removed: {error}") from error
+            raise ClaimError(f"the CDI file could not be removed: {error}") from error
 
     def _remove(self, uid: str) -> None:
         self._store.remove(self._prefix + uid)
         if self.metadata is not None:
             self.metadata.remove(uid)
 
-    async def restore(self, uid: str, entry: Entry) -> None:
+    async def restore(self, uid: str, entry: CheckpointEntry) -> None:
         """Write it again where it is missing: its folder does not outlive a restart of the machine. Raises Refused."""
         metadata = self.metadata
         try:
             if metadata is not None and entry.metadata:
-                await self._on_disk(lambda: metadata.restore(uid, entry.metadata))
+                await self._run(lambda: metadata.restore(uid, entry.metadata))
             if entry.cdi is not None and self._prefix + uid not in self._store.names():
                 await self.write(uid, msgspec.convert(entry.cdi, Spec))
         except (msgspec.ValidationError, InvalidSpec, OSError) as error:
-            raise Refused(f"the CDI file could not be written again: {error}") from error
+            raise ClaimError(f"the CDI file could not be written again: {error}") from error
 
     def uids(self) -> frozenset[str]:
         """The claims that have a file."""
@@ -112,12 +112,12 @@ class ClaimFiles:
         metadata = self.metadata
         if metadata is not None:
             try:
-                await self._on_disk(lambda: metadata.remove_others(uids))
+                await self._run(lambda: metadata.remove_others(uids))
             except OSError as error:
-                raise Refused(f"metadata of claims that are gone could not be removed: {error}") from error
+                raise ClaimError(f"metadata of claims that are gone could not be removed: {error}") from error
 
-    async def _on_disk(self, act: Callable[[], None]) -> None:
-        if isinstance(self._store, Memory):
+    async def _run(self, act: Callable[[], None]) -> None:
+        if isinstance(self._store, MemoryStore):
             act()
         else:
             await asyncio.to_thread(act)

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from allotment.drivers.host import Storage
+from allotment.drivers.host import CheckpointStorage
 from allotment.model.meta import Value
 from allotment.model.trees import Tree
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 VERSION: Final = 1
 
 
-class Part(Value, frozen=True):
+class CheckpointDevice(Value, frozen=True):
     """One device of an entry, and how it is used: alone, shared with other claims, or looked at by an administrator.
 
     ``data``: what the claim's status says of it.
@@ -39,13 +39,13 @@ class Part(Value, frozen=True):
     use: Literal["alone", "shared", "admin"] = "alone"
     data: Tree | None = None
 
-    def excludes(self, other: Part) -> bool:
+    def excludes(self, other: CheckpointDevice) -> bool:
         """Whether a device cannot be this for one claim and that for another."""
         uses = {self.use, other.use}
         return "alone" in uses and "admin" not in uses
 
 
-class Entry(Value, frozen=True, omit_defaults=False):
+class CheckpointEntry(Value, frozen=True, omit_defaults=False):
     """What is known of one claim. ``cdi``: what its file says, so that it can be written again.
 
     ``since``: when it came into its state. ``metadata``: what programs can read of its devices, by request.
@@ -57,7 +57,7 @@ class Entry(Value, frozen=True, omit_defaults=False):
     name: str
     plan: Tree
     since: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CheckpointDevice, ...] = ()
     cdi: Tree | None = None
     metadata: dict[str, Tree] = {}
 
@@ -65,14 +65,14 @@ class Entry(Value, frozen=True, omit_defaults=False):
 class Checkpoint:
     """The entries of a driver on a node, by claim uid. Changes are in memory at once, on disk after :meth:`save`."""
 
-    def __init__(self, storage: Storage, driver: str, boot_id: str) -> None:
+    def __init__(self, storage: CheckpointStorage, driver: str, boot_id: str) -> None:
         self._storage = storage
         self._driver = driver
         self.boot_id = boot_id
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CheckpointEntry] = {}
         self._encoded: dict[str, msgspec.Raw] = {}
         self._unknown: Tree = {}
-        self._aside: list[bytes] = []
+        self._unreadable: list[bytes] = []
         self._writing: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
         #: Of the boot that the entries were written in; empty: there was no checkpoint.
@@ -82,20 +82,20 @@ class Checkpoint:
 
     # --- reading and changing -------------------------------------------------------------------------------------
 
-    def __getitem__(self, uid: str) -> Entry:
+    def __getitem__(self, uid: str) -> CheckpointEntry:
         return self._entries[uid]
 
-    def get(self, uid: str) -> Entry | None:
+    def get(self, uid: str) -> CheckpointEntry | None:
         """The entry of a claim."""
         return self._entries.get(uid)
 
-    def __iter__(self) -> Iterator[tuple[str, Entry]]:
+    def __iter__(self) -> Iterator[tuple[str, CheckpointEntry]]:
         return iter(tuple(self._entries.items()))
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, uid: str, entry: Entry) -> None:
+    def put(self, uid: str, entry: CheckpointEntry) -> None:
         """Set an entry; fields of the one before that are not known here stay."""
         before = self._encoded.get(uid)
         data = _ENCODER.encode(entry)
@@ -106,7 +106,7 @@ class Checkpoint:
         self._entries[uid] = entry
         self._encoded[uid] = msgspec.Raw(data)
 
-    def drop(self, uid: str) -> None:
+    def delete(self, uid: str) -> None:
         """Forget an entry."""
         self._entries.pop(uid, None)
         self._encoded.pop(uid, None)
@@ -123,7 +123,7 @@ class Checkpoint:
         """Take what is stored in place of what is in memory. What cannot be read is set aside with the next save."""
         self.clear()
         self._unknown = {}
-        self._aside.clear()
+        self._unreadable.clear()
         self.written_boot_id = ""
         data = self._storage.load()
         if not data:
@@ -135,7 +135,7 @@ class Checkpoint:
                 raise ValueError(f"version: wanted {VERSION}, found {head.version}")
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             log.error("%s: the checkpoint is set aside, for it cannot be read: %s", self._driver, error)
-            self._aside.append(data.replace(b"\n", b" "))
+            self._unreadable.append(data.replace(b"\n", b" "))
             self.lost = True
             return
         self.written_boot_id = head.boot_id
@@ -148,7 +148,7 @@ class Checkpoint:
                     raise ValueError(f"version: wanted {VERSION}, found {entry.version}")
             except (msgspec.MsgspecError, ValueError) as error:
                 log.error("%s: the checkpoint of claim %s is set aside: %s", self._driver, uid, error)
-                self._aside.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
+                self._unreadable.append(msgspec.json.encode({"claim": uid, "error": str(error), "entry": raw}))
                 self.lost = True
             else:
                 self._entries[uid] = entry
@@ -180,9 +180,9 @@ class Checkpoint:
 
     async def _write(self) -> None:
         try:
-            for data in self._aside:
+            for data in self._unreadable:
                 await self._storage.set_aside(data)
-            self._aside.clear()
+            self._unreadable.clear()
             head = {"version": VERSION, "bootID": self.boot_id, **({"lost": True} if self.lost else {})}
             await self._storage.save(msgspec.json.encode({**self._unknown, **head, "claims": self._encoded}))
         finally:
@@ -198,7 +198,7 @@ class _Head(msgspec.Struct):
 
 
 _HEAD: Final = msgspec.json.Decoder(_Head)
-_DECODER: Final = msgspec.json.Decoder(Entry)
+_DECODER: Final = msgspec.json.Decoder(CheckpointEntry)
 _ENCODER: Final = msgspec.json.Encoder()
 _HEAD_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(_Head))
-_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(Entry))
+_FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(CheckpointEntry))

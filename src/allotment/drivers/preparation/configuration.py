@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.model.resource import DeviceAllocationConfiguration
 from allotment.vocabulary.parameters import strict_decoding
 
 Configs = Mapping[tuple[str, str], type]
 
 
-class Reader(Protocol):
+class DriverParameters(Protocol):
     """The part of a driver that knows its parameters."""
 
     @property
@@ -34,7 +34,7 @@ class Reader(Protocol):
         """Types by (apiVersion, kind)."""
         ...
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """Whether parameters are for that kind of device."""
         ...
 
@@ -43,21 +43,21 @@ class Reader(Protocol):
         ...
 
 
-class Entry(NamedTuple):
+class ParameterEntry(NamedTuple):
     """Parameters of one entry, read. ``place`` says in messages where it stands."""
 
-    place: str
+    location: str
     requests: tuple[str, ...]
     kind: str
     config: Any
 
 
-def read(driver: Reader, entries: Iterable[DeviceAllocationConfiguration]) -> tuple[Entry, ...]:
+def read(driver: DriverParameters, entries: Iterable[DeviceAllocationConfiguration]) -> tuple[ParameterEntry, ...]:
     """The entries for a driver, weakest first, all of them read and validated. Raises Refused."""
     found = []
     for index, entry in enumerate(entries):
         if entry.opaque is None:
-            raise Refused(f"config[{index}]: wanted opaque parameters, found another sort of them", permanent=True)
+            raise ClaimError(f"config[{index}]: wanted opaque parameters, found another sort of them", permanent=True)
         if entry.opaque.driver != driver.name:
             continue
         origin = "of the device class" if entry.source == "FromClass" else "of the claim"
@@ -65,16 +65,16 @@ def read(driver: Reader, entries: Iterable[DeviceAllocationConfiguration]) -> tu
         try:
             config = decode(entry.opaque.parameters, driver.configs)
             driver.validate(config)
-        except Refused as error:
-            raise Refused(f"{place}: {error}", permanent=error.permanent is not False) from None
+        except ClaimError as error:
+            raise ClaimError(f"{place}: {error}", permanent=error.permanent is not False) from None
         found.append(
-            (entry.source != "FromClass", Entry(place, entry.requests, entry.opaque.parameters["kind"], config))
+            (entry.source != "FromClass", ParameterEntry(place, entry.requests, entry.opaque.parameters["kind"], config))
         )
     # Class before claim, whatever the order in the list (KEP-4381); each in its own order.
     return tuple(entry for _, entry in sorted(found, key=lambda pair: pair[0]))
 
 
-def winner(driver: Reader, entries: Sequence[Entry], request: str, device: str) -> Any:
+def effective_config(driver: DriverParameters, entries: Sequence[ParameterEntry], request: str, device: str) -> Any:
     """The parameters for a device that a request was given; None where there are none. Raises Refused.
 
     ``request``: as the allocation has it, ``main`` or ``main/sub``; entries may name either.
@@ -83,11 +83,11 @@ def winner(driver: Reader, entries: Sequence[Entry], request: str, device: str) 
     for entry in reversed(entries):
         if entry.requests and names.isdisjoint(entry.requests):
             continue
-        if driver.suits(device, entry.config):
+        if driver.config_applies(device, entry.config):
             return entry.config
         if entry.requests:
-            raise Refused(
-                f"{entry.place}: {entry.kind} is not for device {device}, which request {request} was given; "
+            raise ClaimError(
+                f"{entry.location}: {entry.kind} is not for device {device}, which request {request} was given; "
                 f"name only requests for devices that {entry.kind} suits",
                 permanent=True,
             )
@@ -108,4 +108,4 @@ def decode(parameters: Any, configs: Configs) -> Any:
     try:
         return strict_decoding.read(parameters, configs)
     except strict_decoding.Misread as error:
-        raise Refused(str(error), permanent=True) from None
+        raise ClaimError(str(error), permanent=True) from None

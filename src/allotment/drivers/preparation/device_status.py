@@ -19,7 +19,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.preparation.checkpoint import Entry, Part
+from allotment.drivers.preparation.checkpoint import CheckpointEntry, CheckpointDevice
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
 
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 _ATTEMPTS = 6
 #: The server's limit on one device's ``data``.
-LONGEST_DATA = 10 * 1024
+MAX_DATA_BYTES = 10 * 1024
 
 
-def device_status(driver: str, part: Part, since: str) -> Tree:
+def device_status(driver: str, part: CheckpointDevice, since: str) -> Tree:
     """The status of a device that can be used. What the driver says of it is left out where it is too much."""
     tree: Tree = {"driver": driver, "pool": part.pool, "device": part.device}
     if part.share_id:
@@ -41,12 +41,12 @@ def device_status(driver: str, part: Part, since: str) -> Tree:
             "lastTransitionTime": since,
         }
     ]  # fmt: skip
-    if part.data is not None and len(msgspec.json.encode(part.data)) <= LONGEST_DATA:
+    if part.data is not None and len(msgspec.json.encode(part.data)) <= MAX_DATA_BYTES:
         tree["data"] = part.data
     return tree
 
 
-class Statuses:
+class StatusWriter:
     """Writes statuses in the background. ``client``: with the driver's name as its field manager."""
 
     def __init__(self, driver: str, client: Client, clock: Clock, random: Random) -> None:
@@ -56,25 +56,25 @@ class Statuses:
         self._random = random
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def tell(self, uid: str, entry: Entry) -> None:
+    def enqueue(self, uid: str, entry: CheckpointEntry) -> None:
         """Write a claim's devices, soon. Returns at once."""
         if all(part.data is None for part in entry.parts):
             return  # a driver that has nothing to say of its devices costs the API nothing
         # A device that several requests have is told once.
         parts = {(part.pool, part.device, part.share_id): part for part in entry.parts}.values()
         devices = [device_status(self._driver, part, entry.since) for part in parts]
-        self.forget(uid)
+        self.cancel(uid)
         ref = ClaimRef(entry.namespace, uid, entry.name)
         task = self._tasks[uid] = asyncio.create_task(self._write(ref, devices), name=f"status {ref.name}")
         task.add_done_callback(lambda done: self._tasks.pop(uid, None) if self._tasks.get(uid) is done else None)
 
-    def forget(self, uid: str) -> None:
+    def cancel(self, uid: str) -> None:
         """Write nothing more for a claim."""
         task = self._tasks.pop(uid, None)
         if task is not None:
             task.cancel()
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until everything is written or given up."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks.values()))

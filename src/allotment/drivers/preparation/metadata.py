@@ -16,24 +16,24 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from allotment.cdi.naming import qualified
-from allotment.cdi.spec import ContainerEdits, Device, Mount, Spec
+from allotment.cdi.naming import qualified_name
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Mount, Spec
 from allotment.cdi.store import SpecStore
-from allotment.drivers.driver import Claim, Prepared
-from allotment.drivers.preparation.checkpoint import Part
+from allotment.drivers.driver import AllocatedClaim, PreparedClaim
+from allotment.drivers.preparation.checkpoint import CheckpointDevice
 from allotment.files import writing
 from allotment.files.writing import PUBLIC, Sync
 from allotment.model.resource import Device as PublishedDevice
 from allotment.model.trees import Tree
 
-_INSIDE: Final = "/var/run/kubernetes.io/dra-device-attributes"
+_CONTAINER_FOLDER: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _FOLDER: Final = "dra-device-metadata"
 #: What the kubelet's own helper for drivers writes, whatever the fields need.
 _CDI_VERSION: Final = "0.5.0"
 
 
-def documents(
-    driver: str, claim: Claim, pod_claim: str, prepared: Prepared,
+def metadata_documents(
+    driver: str, claim: AllocatedClaim, pod_claim: str, prepared: PreparedClaim,
     published: Mapping[tuple[str, str], PublishedDevice],
 ) -> dict[str, Tree]:  # fmt: skip
     """What is told of a claim's devices, by request. ``pod_claim``: what its pod calls a claim made of a template.
@@ -41,7 +41,7 @@ def documents(
     ``published``: devices by pool and name.
     """
     found: dict[str, Tree] = {}
-    for granted in claim.granted:
+    for granted in claim.devices:
         base = granted.request.partition("/")[0]
         if base not in found:
             found[base] = {
@@ -74,12 +74,12 @@ class MetadataFiles:
         self._prefix = f"{driver}_metadata_"
         self._root = folder / _FOLDER
 
-    def with_ids(self, uid: str, parts: Sequence[Part]) -> tuple[Part, ...]:
+    def with_cdi_ids(self, uid: str, parts: Sequence[CheckpointDevice]) -> tuple[CheckpointDevice, ...]:
         """Parts with the ids of the files; the first part of a request has it."""
         told: set[str] = set()
         found = []
         for part in parts:
-            ids = [qualified(self._kind, f"{uid}_{request}") for request in part.requests if request not in told]
+            ids = [qualified_name(self._kind, f"{uid}_{request}") for request in part.requests if request not in told]
             told.update(part.requests)
             found.append(replace(part, cdi_ids=(*part.cdi_ids, *ids)))
         return tuple(found)
@@ -128,7 +128,7 @@ class MetadataFiles:
         """Every claim's folder and the uid of the claim; names alone would be those of later claims, too."""
         if self._root.is_dir():
             for entry in os.scandir(self._root):
-                yield Path(entry.path), _owner(Path(entry.path))
+                yield Path(entry.path), _claim_uid(Path(entry.path))
 
     def _path(self, document: Tree, request: str) -> Path:
         meta = document["metadata"]
@@ -139,14 +139,14 @@ class MetadataFiles:
         claim = f"resourceclaimtemplates/{pod_claim}" if pod_claim else f"resourceclaims/{document['metadata']['name']}"
         mount = Mount(
             host_path=str(self._path(document, request)),
-            container_path=f"{_INSIDE}/{claim}/{request}/{self._driver}-metadata.json",
+            container_path=f"{_CONTAINER_FOLDER}/{claim}/{request}/{self._driver}-metadata.json",
             options=("ro", "bind"),
         )
-        device = Device(f"{uid}_{request}", ContainerEdits(mounts=(mount,)))
+        device = CdiDevice(f"{uid}_{request}", ContainerEdits(mounts=(mount,)))
         return Spec(self._kind, (device,), cdi_version=_CDI_VERSION)
 
 
-def _owner(folder: Path) -> str:
+def _claim_uid(folder: Path) -> str:
     for file in folder.glob("*/metadata.json"):
         try:
             return str(msgspec.json.decode(file.read_bytes())["metadata"]["uid"])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from allotment.drivers.driver import Driver, Recalling, Refused, Reviving, Sweeping
+from allotment.drivers.driver import Driver, StatefulDriver, ClaimError, DaemonDriver, SweepingDriver
 from allotment.drivers.preparation.cdi_files import ClaimFiles
-from allotment.drivers.preparation.checkpoint import Checkpoint, Entry
+from allotment.drivers.preparation.checkpoint import Checkpoint, CheckpointEntry
 
 log = logging.getLogger(__name__)
 
 
-async def recovered(
+async def recover(
     driver: Driver, boot_id: str, checkpoint: Checkpoint, files: ClaimFiles,
-    undo: Callable[[str, Entry], Awaitable[None]],
+    undo: Callable[[str, CheckpointEntry], Awaitable[None]],
 ) -> None:  # fmt: skip
     """Load the checkpoint, write CDI files again, and undo what was begun.
 
@@ -29,25 +29,25 @@ async def recovered(
         try:
             if entry.state == "completed":
                 await files.restore(uid, entry)
-                await revived(driver, entry)
+                await ensure_running(driver, entry)
             else:
                 await undo(uid, entry)
-        except Refused as error:
+        except ClaimError as error:
             log.error("%s: claim %s/%s: %s", driver.name, entry.namespace, entry.name, error)
     try:
         if not checkpoint.lost:  # else nobody knows whose files may go
             await files.remove_others({uid for uid, _ in checkpoint})
-        await saved(checkpoint)
-    except Refused as error:
+        await save(checkpoint)
+    except ClaimError as error:
         log.error("%s: %s", driver.name, error)
-    if isinstance(driver, Recalling):
+    if isinstance(driver, StatefulDriver):
         try:
-            driver.recovered(tuple(entry.plan for _, entry in checkpoint))
+            driver.restore(tuple(entry.plan for _, entry in checkpoint))
         except Exception:
             log.exception("%s: what was prepared before could not be recalled", driver.name)
 
 
-async def swept(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> None:
+async def sweep(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> None:
     """After plans were lost: undo what they made, once no claim without a plan has a file that containers use.
 
     Nobody else may work on claims meanwhile. What fails is logged, and tried the next time.
@@ -55,11 +55,11 @@ async def swept(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> No
     if not checkpoint.lost or files.uids() - {uid for uid, _ in checkpoint}:
         return
     try:
-        if isinstance(driver, Sweeping):
+        if isinstance(driver, SweepingDriver):
             await driver.sweep(tuple(entry.plan for _, entry in checkpoint))
         checkpoint.lost = False
-        await saved(checkpoint)
-    except Refused as error:
+        await save(checkpoint)
+    except ClaimError as error:
         log.error("%s: not all that was left without a record could be undone: %s", driver.name, error)
     except Exception:
         log.exception("%s: what was left without a record could not be undone", driver.name)
@@ -67,23 +67,23 @@ async def swept(driver: Driver, checkpoint: Checkpoint, files: ClaimFiles) -> No
         log.info("%s: nothing is left of what had no record", driver.name)
 
 
-async def revived(driver: Driver, entry: Entry) -> None:
+async def ensure_running(driver: Driver, entry: CheckpointEntry) -> None:
     """Have everything run that a prepared claim needs. Raises Refused."""
-    if isinstance(driver, Reviving):
+    if isinstance(driver, DaemonDriver):
         try:
-            await driver.revive(entry.plan)
+            await driver.ensure_running(entry.plan)
         except Exception as error:
-            raise refusal(error) from error
+            raise as_claim_error(error) from error
 
 
-def refusal(error: Exception) -> Refused:
+def as_claim_error(error: Exception) -> ClaimError:
     """Whatever a driver raised, as an answer for a claim."""
-    return error if isinstance(error, Refused) else Refused(str(error) or type(error).__name__)
+    return error if isinstance(error, ClaimError) else ClaimError(str(error) or type(error).__name__)
 
 
-async def saved(checkpoint: Checkpoint) -> None:
+async def save(checkpoint: Checkpoint) -> None:
     """Return when a checkpoint is on disk. Raises Refused."""
     try:
         await checkpoint.save()
     except OSError as error:
-        raise Refused(f"the driver's checkpoint could not be written: {error}") from error
+        raise ClaimError(f"the driver's checkpoint could not be written: {error}") from error

@@ -30,7 +30,7 @@ _GATES: Final = {
 _NO_POOL: Final = ResourcePool()
 
 
-def same(one: ResourceSliceSpec, other: ResourceSliceSpec) -> bool:
+def same_content(one: ResourceSliceSpec, other: ResourceSliceSpec) -> bool:
     """Whether two slices hold the same; their pools' generation and number of slices aside."""
     return _content(one) == _content(other)
 
@@ -41,7 +41,7 @@ def _content(spec: ResourceSliceSpec) -> ResourceSliceSpec:
     )  # fmt: skip
 
 
-def with_times(spec: ResourceSliceSpec, present: Iterable[ResourceSliceSpec], now: str) -> ResourceSliceSpec:
+def with_taint_times(spec: ResourceSliceSpec, present: Iterable[ResourceSliceSpec], now: str) -> ResourceSliceSpec:
     """The slice with every taint since when it has been there: a taint that was published is not a new one.
 
     A new time would start every eviction that waits for a toleration to end from the beginning (KEP-5055).
@@ -67,7 +67,7 @@ def with_times(spec: ResourceSliceSpec, present: Iterable[ResourceSliceSpec], no
     )
 
 
-def dropped(asked: ResourceSliceSpec, kept: ResourceSliceSpec) -> str:
+def dropped_fields(asked: ResourceSliceSpec, kept: ResourceSliceSpec) -> str:
     """The fields that a server left out, and the gates that they are behind; empty if it kept all.
 
     >>> from allotment.model.resource import DeviceAttribute
@@ -75,20 +75,20 @@ def dropped(asked: ResourceSliceSpec, kept: ResourceSliceSpec) -> str:
     >>> dropped(ResourceSliceSpec(devices=(device,)), ResourceSliceSpec(devices=(Device(name="d"),)))
     'devices[].taints (gate DRADeviceTaints)'
     """
-    fields = dict.fromkeys(_missing(to_tree(asked), to_tree(kept), ""))
+    fields = dict.fromkeys(_dropped_fields(to_tree(asked), to_tree(kept), ""))
     return ", ".join(fields)
 
 
-def _missing(asked: Any, kept: Any, path: str) -> Iterator[str]:
+def _dropped_fields(asked: Any, kept: Any, path: str) -> Iterator[str]:
     if isinstance(asked, dict) and isinstance(kept, dict):
         for name, value in asked.items():
             at = f"{path}.{name}" if path else name
             if name in kept:
-                yield from _missing(value, kept[name], at)
+                yield from _dropped_fields(value, kept[name], at)
             else:
                 yield f"{at} (gate {_GATES[name]})" if name in _GATES else at
     elif isinstance(asked, list) and isinstance(kept, list):
         for one, other in zip(asked, kept, strict=False):
-            yield from _missing(one, other, f"{path}[]")
+            yield from _dropped_fields(one, other, f"{path}[]")
         if len(kept) < len(asked):
             yield f"{path}[]"

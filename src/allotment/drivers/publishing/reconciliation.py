@@ -23,14 +23,14 @@ from allotment.model.resource import ResourceSlice, ResourceSliceSpec
 _INDEX = re.compile(r"([0-9a-f]{5,})-")
 
 
-class Matched(NamedTuple):
+class MatchedSlices(NamedTuple):
     """Slices that are there: those that have a place in the pool (by index), and those that have none."""
 
-    places: dict[int, Item[ResourceSlice]]
+    by_index: dict[int, Item[ResourceSlice]]
     obsolete: tuple[Item[ResourceSlice], ...]
 
 
-class Writing(NamedTuple):
+class WritePlan(NamedTuple):
     """What to write, lowest index first, and at which generation."""
 
     generation: int
@@ -42,7 +42,7 @@ def name_prefix(index: int, driver: str, node: str) -> str:
     return f"{index:05x}-{driver}-{node}-"
 
 
-def matched(present: Iterable[Item[ResourceSlice]], wanted: Sequence[ResourceSliceSpec]) -> Matched:
+def match_slices(present: Iterable[Item[ResourceSlice]], wanted: Sequence[ResourceSliceSpec]) -> MatchedSlices:
     """Slices to places by the index that their names begin with; of two for one place the higher generation."""
     places: dict[int, Item[ResourceSlice]] = {}
     obsolete: list[Item[ResourceSlice]] = []
@@ -54,28 +54,28 @@ def matched(present: Iterable[Item[ResourceSlice]], wanted: Sequence[ResourceSli
             places[index] = item
         else:
             obsolete.append(item)
-    return Matched(places, tuple(obsolete))
+    return MatchedSlices(places, tuple(obsolete))
 
 
-def writing(slices: Matched, wrong: frozenset[int], wanted: Sequence[ResourceSliceSpec]) -> Writing:
+def plan_writes(slices: MatchedSlices, wrong: frozenset[int], wanted: Sequence[ResourceSliceSpec]) -> WritePlan:
     """What to write when the obsolete slices are deleted. ``wrong``: places whose slice holds something else."""
-    present = (*slices.places.values(), *slices.obsolete)
+    present = (*slices.by_index.values(), *slices.obsolete)
     count = len(wanted)
     highest = max(map(_generation, present), default=0)
-    current = {index for index, item in slices.places.items() if _generation(item) == highest}
-    missing = frozenset(range(count)) - slices.places.keys()
-    miscounted = {i for i in current if slices.places[i].spec["pool"]["resourceSliceCount"] != count}
-    to_do = missing | wrong | miscounted | (slices.places.keys() - current)
+    current = {index for index, item in slices.by_index.items() if _generation(item) == highest}
+    missing = frozenset(range(count)) - slices.by_index.keys()
+    miscounted = {i for i in current if slices.by_index[i].spec["pool"]["resourceSliceCount"] != count}
+    to_do = missing | wrong | miscounted | (slices.by_index.keys() - current)
     if not to_do:
-        return Writing(highest, ())
+        return WritePlan(highest, ())
     kept = {device.name for spec in wanted for device in spec.devices or ()}
     gone = any(
         device.name not in kept
         for item in present if _generation(item) == highest for device in item.value.spec.devices or ()
     )  # fmt: skip
     if current and not miscounted and not gone and (not wrong & current or len(to_do) == 1):
-        return Writing(highest, tuple(sorted(to_do)))
-    return Writing(highest + 1, tuple(range(count)))
+        return WritePlan(highest, tuple(sorted(to_do)))
+    return WritePlan(highest + 1, tuple(range(count)))
 
 
 def _generation(item: Item[ResourceSlice]) -> int:

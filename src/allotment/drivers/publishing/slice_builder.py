@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.drivers.driver import Offer
+from allotment.drivers.driver import DevicePool
 from allotment.fleet.errors import FleetError
 from allotment.fleet.splitting import split
 from allotment.model.features import Features
@@ -28,7 +28,7 @@ from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
 from allotment.model.validation.slices import resource_slice
 
 
-class InvalidOffer(ValueError):
+class InvalidPool(ValueError):
     """Raised for an offer that no API server or no scheduler would take; ``problems`` says all that is wrong."""
 
     def __init__(self, problems: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ class InvalidOffer(ValueError):
         super().__init__("; ".join(self.problems))
 
 
-class Slices(NamedTuple):
+class PoolSlices(NamedTuple):
     """The slices of one pool, in the order of the scheduler; their generation and number are the publisher's to set.
 
     ``notes``: attributes that were left out, and why.
@@ -46,26 +46,26 @@ class Slices(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def slices(offer: Offer, driver: str, node: str, features: Features) -> Slices:
+def build_slices(offer: DevicePool, driver: str, node: str, features: Features) -> PoolSlices:
     """The slices of an offer in the form that the cluster's release accepts. Raises InvalidOffer."""
     groups, notes = _publishable(offer.groups, lists=features.enabled("DRAListTypeAttributes"))
-    problems = list(_inconsistent(groups, offer))
+    problems = list(_pool_problems(groups, offer))
     try:
-        parts = split(groups, offer.counters, together=features.kube == "1.34")
+        parts = split(groups, offer.counter_sets, together=features.kube == "1.34")
     except FleetError as error:
-        raise InvalidOffer((*problems, str(error))) from None
-    pool = ResourcePool(name=offer.pool or node, resource_slice_count=len(parts))
+        raise InvalidPool((*problems, str(error))) from None
+    pool = ResourcePool(name=offer.name or node, resource_slice_count=len(parts))
     specs = tuple(
         ResourceSliceSpec(
-            driver=driver, pool=pool, node_name=None if offer.nodes else node, node_selector=offer.nodes,
+            driver=driver, pool=pool, node_name=None if offer.node_selector else node, node_selector=offer.node_selector,
             devices=part.devices or None, shared_counters=part.counters or None,
         )
         for part in parts
     )  # fmt: skip
-    problems.extend(text for spec in specs for text in _refused(spec, features))
+    problems.extend(text for spec in specs for text in _slice_problems(spec, features))
     if problems:
-        raise InvalidOffer(dict.fromkeys(problems))
-    return Slices(specs, notes)
+        raise InvalidPool(dict.fromkeys(problems))
+    return PoolSlices(specs, notes)
 
 
 # --- attributes ---------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def _publishable(
     notes: dict[str, list[str]] = {}
 
     def cleaned(device: Device) -> Device:
-        wrong = {name: text for name, value in device.attributes.items() if (text := _wrong(name, value))}
+        wrong = {name: text for name, value in device.attributes.items() if (text := _attribute_problem(name, value))}
         if not lists and has_list(device):
             # Without the gate the server takes the value out and then refuses the attribute for having none.
             for name, value in device.attributes.items():
@@ -96,7 +96,7 @@ def _publishable(
 
 
 @lru_cache(maxsize=8192)  # the same on every device of a model, but for the few that identify it
-def _wrong(name: str, value: DeviceAttribute) -> str:
+def _attribute_problem(name: str, value: DeviceAttribute) -> str:
     """Why an attribute cannot be published; empty if it can."""
     errors = check_map({name: value}, None, NAME_MAX, qualified_name, attribute, "")
     found = next(iter(errors), None)
@@ -106,12 +106,12 @@ def _wrong(name: str, value: DeviceAttribute) -> str:
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def _inconsistent(groups: Sequence[Sequence[Device]], offer: Offer) -> Iterator[str]:
+def _pool_problems(groups: Sequence[Sequence[Device]], offer: DevicePool) -> Iterator[str]:
     """What the API server does not see, because it judges one slice at a time; a scheduler ignores such a pool."""
     devices = [device for group in groups for device in group]
-    yield from (f"two devices called {name!r}" for name in _repeated(device.name for device in devices))
-    yield from (f"two counter sets called {name!r}" for name in _repeated(one.name for one in offer.counters))
-    sets = {one.name: one.counters for one in offer.counters}
+    yield from (f"two devices called {name!r}" for name in _duplicates(device.name for device in devices))
+    yield from (f"two counter sets called {name!r}" for name in _duplicates(one.name for one in offer.counter_sets))
+    sets = {one.name: one.counters for one in offer.counter_sets}
     for device in devices:
         for taken in device.consumes_counters:
             if taken.counter_set not in sets:
@@ -121,11 +121,11 @@ def _inconsistent(groups: Sequence[Sequence[Device]], offer: Offer) -> Iterator[
                 yield f"device {device.name!r} consumes {name!r}, which counter set {taken.counter_set!r} has not"
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _duplicates(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def _refused(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
+def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
     """What the API server would say of a slice; of its attributes only that they are too many, for all are checked."""
     context = Context(features, lambda expression, *, stored: ())  # slices have no expressions
     for device in spec.devices or ():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from allotment.cdi.lookup import Devices, Unresolvable
-from allotment.cdi.naming import parse
-from allotment.cdi.store import Folder
-from allotment.drivers.verify.verdict import Wrong
+from allotment.cdi.lookup import CdiDevices, UnresolvableDevices
+from allotment.cdi.naming import parse_name
+from allotment.cdi.store import FolderStore
+from allotment.drivers.verify.verdict import CheckFailed
 from allotment.phrases import counted
 
 _ROOT = "if the driver writes CDI files elsewhere, say where with --cdi-root"
@@ -19,27 +19,27 @@ class CdiFolders:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
-        self._devices = Devices([Folder(root) for root in roots])
+        self._devices = CdiDevices([FolderStore(root) for root in roots])
 
     def resolve(self, ids: Sequence[str]) -> str:
         """What containers get by these ids, in words. Raises Wrong if a runtime could not make it."""
         for name in ids:
-            if parse(name) is None:
-                raise Wrong(
+            if parse_name(name) is None:
+                raise CheckFailed(
                     f"CDI id {name!r}", "use the form vendor/class=device, e.g. k8s.gpu.example.com/claim=<uid>-gpu-0",
                     "ids that a runtime takes",
                 )  # fmt: skip
         try:
             edits = self._devices.edits(ids)
-        except Unresolvable as error:
+        except UnresolvableDevices as error:
             reasons = "".join(f"; {text}" for text in error.reasons)
-            raise Wrong(
+            raise CheckFailed(
                 f"{error} in {self}{reasons}",
                 f"write the CDI file before prepare is answered; {_ROOT}",
                 "every id resolves",
             ) from None
         if not edits:
-            raise Wrong(
+            raise CheckFailed(
                 f"no edits behind {', '.join(ids)}",
                 "leave ids out for devices that need no edits: runtimes refuse them",
             )
@@ -65,7 +65,7 @@ class CdiFolders:
                     continue
         return found
 
-    def of(self, uids: Collection[str], before: Mapping[Path, bytes] | None = None) -> Mapping[Path, bytes]:
+    def files_of(self, uids: Collection[str], before: Mapping[Path, bytes] | None = None) -> Mapping[Path, bytes]:
         """The files that speak of claims in their names or contents, and were not there before."""
         return {
             path: data

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
-from allotment.drivers.verify.driver_under_test import Trial
+from allotment.drivers.verify.driver_under_test import DriverSession
 
 #: ``warn``: no contract asks for it, and users are worse off without it.
 Result = Literal["pass", "FAIL", "warn", "skipped"]
 
 
-class Check(NamedTuple):
+class DriverCheck(NamedTuple):
     """One thing that kubelets expect of drivers.
 
     ``run`` returns what was seen; raises Wrong and NotChecked. ``source``: where the expectation is written, or what
@@ -21,18 +21,18 @@ class Check(NamedTuple):
     name: str
     expected: str
     source: str
-    run: Callable[[Trial], Awaitable[str]]
+    run: Callable[[DriverSession], Awaitable[str]]
     needs_command: bool = False
     advice: bool = False
     """No contract asks for it: a driver that does otherwise is warned."""
 
 
-class Row(NamedTuple):
+class CheckResult(NamedTuple):
     """How a check came out."""
 
-    check: Check
+    check: DriverCheck
     result: Result
     seen: str
-    wanted: str = ""
+    expected: str = ""
     remedy: str = ""
     seconds: float = 0.0

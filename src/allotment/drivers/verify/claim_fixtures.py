@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, SLICES
-from allotment.drivers.verify.verdict import NotChecked
+from allotment.drivers.verify.verdict import CheckSkipped
 from allotment.engine.allocator import Allocator
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Aborted, Allocated
@@ -41,20 +41,20 @@ from allotment.phrases import counted
 log = logging.getLogger(__name__)
 
 #: The class that claims name when nobody chose one. It is not in the cluster: a scheduler would miss it, nobody else.
-CLASS: Final = "allotment-verify"
+DEFAULT_CLASS: Final = "allotment-verify"
 LABEL: Final = "allotment.dev/verifies"
-_TRIES: Final = 3
-_HOLDER: Final = "holder"
+_ATTEMPTS: Final = 3
+_POD_NAME: Final = "holder"
 
 #: Changes a claim's ``spec.devices`` and its allocation before they are written.
-Changed = Callable[[Tree, Tree], None]
+ClaimChange = Callable[[Tree, Tree], None]
 
 
-def as_chosen(spec: Tree, allocation: Tree) -> None:
+def unchanged(spec: Tree, allocation: Tree) -> None:
     """Change nothing."""
 
 
-class Part(NamedTuple):
+class FixtureDevice(NamedTuple):
     """A device that a claim was given of the driver. ``request``: as allocated, with the subrequest."""
 
     request: str
@@ -63,15 +63,15 @@ class Part(NamedTuple):
     share_id: str = ""
 
 
-class Borrowed(NamedTuple):
+class ClaimFixture(NamedTuple):
     """A claim of the kit, and its devices of the driver."""
 
     ref: ClaimRef
-    parts: tuple[Part, ...]
+    devices: tuple[FixtureDevice, ...]
     allocation: Tree
 
 
-class Borrower:
+class ClaimFixtures:
     """Makes claims for one driver on one node. ``class_name``: a class of the cluster that chooses the devices."""
 
     def __init__(self, client: Client, driver: str, node: str, features: Features, class_name: str = "") -> None:
@@ -79,65 +79,65 @@ class Borrower:
         self._driver = driver
         self._node = node
         self._features = features
-        self._class_name = class_name or CLASS
+        self._class_name = class_name or DEFAULT_CLASS
         self.namespace = f"allotment-verify-{uuid.uuid4().hex[:8]}"
-        self._begun = False
+        self._namespace_created = False
         self._pod: Tree | None = None
-        self._turn = asyncio.Lock()
+        self._setup_lock = asyncio.Lock()
         self._count = 0
 
     # --- making ---------------------------------------------------------------------------------------------------
 
-    async def unallocated(self) -> ClaimRef:
+    async def create_unallocated(self) -> ClaimRef:
         """A claim that nobody has allocated."""
         return _ref(await self._create({"requests": [self.request("gpu")]}))
 
-    async def allocated(self, specs: Sequence[Tree], changed: Changed = as_chosen) -> list[Borrowed]:
+    async def create_allocated(self, specs: Sequence[Tree], changed: ClaimChange = unchanged) -> list[ClaimFixture]:
         """Allocated claims with these ``spec.devices``. Raises NotChecked if there are not devices enough."""
         lost = ""
-        for _ in range(_TRIES):
-            chosen = await self._chosen(specs)
-            made: list[Borrowed] = []
+        for _ in range(_ATTEMPTS):
+            chosen = await self._allocate(specs)
+            made: list[ClaimFixture] = []
             try:
                 for spec, allocation in zip(copy.deepcopy(list(specs)), chosen, strict=True):
                     changed(spec, allocation)
-                    made.append(await self.claim(spec, allocation))
-                lost = await self._lost(made)
+                    made.append(await self.create(spec, allocation))
+                lost = await self._lost_device(made)
                 if not lost:
                     return made
             except BaseException:
                 await self._remove_all(made)
                 raise
             await self._remove_all(made)
-        raise NotChecked(f"device {lost} was given to another claim at the same moment: try again")
+        raise CheckSkipped(f"device {lost} was given to another claim at the same moment: try again")
 
-    async def _remove_all(self, made: Sequence[Borrowed]) -> None:
+    async def _remove_all(self, made: Sequence[ClaimFixture]) -> None:
         for each in made:
             await self.remove(each.ref)
 
-    async def claim(self, spec: Tree, allocation: Tree) -> Borrowed:
+    async def create(self, spec: Tree, allocation: Tree) -> ClaimFixture:
         """A claim that has this allocation, whoever else has it."""
         tree = await self._create(spec)
-        pod = (await self._holder())["metadata"]
+        pod = (await self._ensure_pod())["metadata"]
         reserved = [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}]
         status = {"allocation": allocation, "reservedFor": reserved}
         tree = await self._client.update(CLAIMS, {**tree, "status": status}, subresource="status")
         parts = tuple(
-            Part(r["request"], r["pool"], r["device"], r.get("shareID", ""))
+            FixtureDevice(r["request"], r["pool"], r["device"], r.get("shareID", ""))
             for r in tree["status"]["allocation"]["devices"].get("results") or ()
             if r["driver"] == self._driver
         )
-        return Borrowed(_ref(tree), parts, tree["status"]["allocation"])
+        return ClaimFixture(_ref(tree), parts, tree["status"]["allocation"])
 
     def request(self, name: str) -> Tree:
         """A request for one device."""
-        return {"name": name, "exactly": self._one()}
+        return {"name": name, "exactly": self._exactly_one()}
 
     def alternatives(self, name: str, *choices: str) -> Tree:
         """A request that prefers the first of some choices, which ask for the same."""
-        return {"name": name, "firstAvailable": [{"name": each, **self._one()} for each in choices]}
+        return {"name": name, "firstAvailable": [{"name": each, **self._exactly_one()} for each in choices]}
 
-    def _one(self) -> Tree:
+    def _exactly_one(self) -> Tree:
         return {"deviceClassName": self._class_name, "allocationMode": "ExactCount", "count": 1}
 
     def config(self, parameters: Tree) -> Tree:
@@ -146,7 +146,7 @@ class Borrower:
 
     # --- choosing -------------------------------------------------------------------------------------------------
 
-    async def _chosen(self, specs: Sequence[Tree]) -> list[Tree]:
+    async def _allocate(self, specs: Sequence[Tree]) -> list[Tree]:
         names = [{"namespace": self.namespace, "name": f"c-{number}"} for number in range(len(specs))]
         wanted = [
             read_value({"metadata": metadata, "spec": {"devices": spec}}, ResourceClaim)
@@ -168,18 +168,18 @@ class Borrower:
         why = f": {outcome.text}" if isinstance(outcome, Aborted) else ""
         count = sum(len(spec["requests"]) for spec in specs)
         free = counted(count, "free device")
-        kind = "" if self._class_name == CLASS else f" of class {self._class_name}"
-        raise NotChecked(f"needs {free}{kind}: {self._node} has {'none' if count == 1 else 'fewer'}{why}")
+        kind = "" if self._class_name == DEFAULT_CLASS else f" of class {self._class_name}"
+        raise CheckSkipped(f"needs {free}{kind}: {self._node} has {'none' if count == 1 else 'fewer'}{why}")
 
     async def _classes(self) -> list[DeviceClass]:
-        if self._class_name != CLASS:
+        if self._class_name != DEFAULT_CLASS:
             return [read_value(await self._client.get(DEVICE_CLASSES, self._class_name), DeviceClass)]
         selector = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{self._driver}"'))
-        return [DeviceClass(metadata=ObjectMeta(name=CLASS), spec=DeviceClassSpec(selectors=(selector,)))]
+        return [DeviceClass(metadata=ObjectMeta(name=DEFAULT_CLASS), spec=DeviceClassSpec(selectors=(selector,)))]
 
-    async def _lost(self, made: Sequence[Borrowed]) -> str:
+    async def _lost_device(self, made: Sequence[ClaimFixture]) -> str:
         """A device of ours that somebody else has as well; empty if there is none."""
-        ours = {(part.pool, part.device) for each in made for part in each.parts if not part.share_id}
+        ours = {(part.pool, part.device) for each in made for part in each.devices if not part.share_id}
         for tree in (await self._client.list(CLAIMS)).items:
             if tree["metadata"]["namespace"] == self.namespace:
                 continue
@@ -192,41 +192,41 @@ class Borrower:
     # --- objects --------------------------------------------------------------------------------------------------
 
     async def _create(self, devices: Tree) -> Tree:
-        await self._holder()
+        await self._ensure_pod()
         self._count += 1
         tree = {**_object(CLAIMS, f"claim-{self._count}", namespace=self.namespace), "spec": {"devices": devices}}
         return await self._client.create(CLAIMS, tree, self.namespace)
 
-    async def _holder(self) -> Tree:
+    async def _ensure_pod(self) -> Tree:
         """The pod, in its namespace, with an account of its own: nobody else makes one where no controllers run."""
-        async with self._turn:
-            if not self._begun:
+        async with self._setup_lock:
+            if not self._namespace_created:
                 await self._client.create(NAMESPACES, _object(NAMESPACES, self.namespace, labels={LABEL: self._driver}))
-                self._begun = True
+                self._namespace_created = True
             if self._pod is None:
-                account = _object(SERVICE_ACCOUNTS, _HOLDER, namespace=self.namespace)
+                account = _object(SERVICE_ACCOUNTS, _POD_NAME, namespace=self.namespace)
                 await self._client.create(SERVICE_ACCOUNTS, account, self.namespace)
                 self._pod = await self._client.create(PODS, _pod(self.namespace), self.namespace)
         return self._pod
 
     async def remove(self, ref: ClaimRef) -> None:
         """Delete a claim; none is no error."""
-        await self._deleted(CLAIMS, ref.name)
+        await self._delete(CLAIMS, ref.name)
 
     async def clear(self) -> None:
         """Delete everything that was made."""
-        if not self._begun:
+        if not self._namespace_created:
             return
         try:
             for tree in (await self._client.list(CLAIMS, self.namespace)).items:
-                await self._deleted(CLAIMS, tree["metadata"]["name"])
-            await self._deleted(PODS, _HOLDER, grace_seconds=0)
-            await self._deleted(SERVICE_ACCOUNTS, _HOLDER)
+                await self._delete(CLAIMS, tree["metadata"]["name"])
+            await self._delete(PODS, _POD_NAME, grace_seconds=0)
+            await self._delete(SERVICE_ACCOUNTS, _POD_NAME)
             await self._client.delete(NAMESPACES, self.namespace)
         except (StatusError, Unreachable) as error:
             log.error("namespace %s could not be cleared; delete it: %s", self.namespace, error)
 
-    async def _deleted(self, resource: Resource, name: str, **more: Any) -> None:
+    async def _delete(self, resource: Resource, name: str, **more: Any) -> None:
         try:
             await self._client.delete(resource, name, self.namespace, **more)
         except StatusError as error:
@@ -259,10 +259,10 @@ def _pod(namespace: str) -> Tree:
     resources = {"requests": requests, "limits": requests}
     container = {"name": "none", "image": "registry.k8s.io/pause:3.10", "securityContext": safe, "resources": resources}
     return {
-        **_object(PODS, _HOLDER, namespace=namespace),
+        **_object(PODS, _POD_NAME, namespace=namespace),
         "spec": {
             "schedulingGates": [{"name": "allotment.dev/never-runs"}],
-            "serviceAccountName": _HOLDER,
+            "serviceAccountName": _POD_NAME,
             "automountServiceAccountToken": False,
             "containers": [container],
         },

@@ -16,11 +16,11 @@ _GRACE_SECONDS: Final = 30.0
 _TAIL_LINES: Final = 15
 
 
-class Ended(Exception):
+class ProcessExited(Exception):
     """The driver's process has ended though nobody asked it to; the text says how, and what it wrote last."""
 
 
-class Life(Protocol):
+class DriverProcess(Protocol):
     """A driver's process that can be had again and again."""
 
     async def start(self) -> None:
@@ -40,13 +40,13 @@ class Life(Protocol):
         ...
 
 
-class Process:
+class CommandProcess:
     """A command, in a process group of its own. What it writes goes to the file ``log``."""
 
     def __init__(self, command: str, log: Path) -> None:
         """Raises ValueError for a command that has no words."""
-        self._words = shlex.split(command)
-        if not self._words:
+        self._command = shlex.split(command)
+        if not self._command:
             raise ValueError("no command")
         self.log = log
         self._process: asyncio.subprocess.Process | None = None
@@ -55,7 +55,7 @@ class Process:
         """Raises OSError where there is no such program."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._words, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     async def stop(self) -> None:
@@ -84,7 +84,7 @@ class Process:
         if process is not None and process.returncode is not None:
             code = process.returncode
             how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-            raise Ended(f"the driver ended {how}{self.tail()}")
+            raise ProcessExited(f"the driver ended {how}{self.tail()}")
 
     def tail(self) -> str:
         """What was written last, each line on its own."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
-from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.driver_under_test import Trial
-from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.drivers.verify.check import DriverCheck
+from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
@@ -18,55 +18,55 @@ from allotment.model.validation.slices import resource_slice
 from allotment.phrases import counted
 
 
-class _Made(NamedTuple):
+class _PoolState(NamedTuple):
     """A pool, and what a scheduler makes of it. ``trouble`` and ``remedy`` are empty if it can be used."""
 
     name: str
     generation: int
     slices: int
-    trouble: str = ""
+    problem: str = ""
     remedy: str = ""
 
 
-def pools(driver: str, slices: Sequence[ResourceSlice]) -> list[_Made]:
+def pool_states(driver: str, slices: Sequence[ResourceSlice]) -> list[_PoolState]:
     """The driver's pools, as they are judged before anything is allocated."""
-    return [_made(driver, name, slices) for name in sorted({one.spec.pool.name for one in slices})]
+    return [_pool_state(driver, name, slices) for name in sorted({one.spec.pool.name for one in slices})]
 
 
-def _made(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _Made:
+def _pool_state(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _PoolState:
     every = [one for one in slices if one.spec.pool.name == name]
     generations = {one.spec.pool.generation for one in every}
-    made = _Made(name, max(generations), len(every))
+    made = _PoolState(name, max(generations), len(every))
     if len(generations) > 1:
         told = ", ".join(map(str, sorted(generations)))
         remedy = "rewrite all slices of a pool with the new generation, and delete the rest"
-        return made._replace(trouble=f"generations {told} side by side", remedy=remedy)
+        return made._replace(problem=f"generations {told} side by side", remedy=remedy)
     pool = gather_pool(PoolID(driver, name), every, every, Gathering(True, True))
     if pool is None or pool.status is PoolStatus.USABLE:
         return made
     if pool.status is PoolStatus.INVALID:
         return made._replace(
-            trouble=pool.reason, remedy="keep names of devices and counter sets unique in a pool, and counters defined"
+            problem=pool.reason, remedy="keep names of devices and counter sets unique in a pool, and counters defined"
         )
     counts = {one.spec.pool.resource_slice_count for one in every}
     announced = ", ".join(map(str, sorted(counts)))
     return made._replace(
-        trouble=f"{len(every)} slices, announced {announced}",
+        problem=f"{len(every)} slices, announced {announced}",
         remedy="set resourceSliceCount of every slice to their number: a scheduler ignores the pool until it is",
     )
 
 
-def settled(driver: str, slices: Sequence[ResourceSlice]) -> bool:
+def is_settled(driver: str, slices: Sequence[ResourceSlice]) -> bool:
     """Whether there is something, and nothing of it is on its way."""
-    return bool(slices) and not any(pool.trouble for pool in pools(driver, slices))
+    return bool(slices) and not any(pool.problem for pool in pool_states(driver, slices))
 
 
-async def _there(trial: Trial) -> str:
+async def _published(trial: DriverSession) -> str:
     if trial.life is not None:
-        await trial.calm()  # it has only just begun
-    slices = await trial.until(lambda found: settled(trial.driver, found))
+        await trial.stable_slices()  # it has only just begun
+    slices = await trial.wait_for_slices(lambda found: is_settled(trial.driver, found))
     if not slices:
-        raise Wrong(
+        raise CheckFailed(
             f"no ResourceSlice of {trial.driver} for node {trial.node}",
             "publish an empty slice where there are no devices: users can then tell that from a missing driver",
         )
@@ -74,20 +74,20 @@ async def _there(trial: Trial) -> str:
     return f"{counted(devices, 'device')} in {counted(len(slices), 'slice')}"
 
 
-async def _complete(trial: Trial) -> str:
-    made = pools(trial.driver, await _known(trial))
+async def _complete(trial: DriverSession) -> str:
+    made = pool_states(trial.driver, await _wait_published(trial))
     for pool in made:
-        if pool.trouble:
-            raise Wrong(f"pool {pool.name}: {pool.trouble}", pool.remedy)
+        if pool.problem:
+            raise CheckFailed(f"pool {pool.name}: {pool.problem}", pool.remedy)
     return "; ".join(f"pool {one.name}: generation {one.generation}" for one in made)
 
 
-async def _valid(trial: Trial) -> str:
+async def _valid(trial: DriverSession) -> str:
     context = Context(trial.features, lambda expression, *, stored: ())  # slices have no expressions
-    slices = await _known(trial)
+    slices = await _wait_published(trial)
     for one in slices:
         if error := next(iter(resource_slice(one, context)), None):
-            raise Wrong(
+            raise CheckFailed(
                 f"ResourceSlice {one.metadata.name}: {error}",
                 "correct the field: an API server refuses the whole slice for it, and with it all its devices",
             )
@@ -95,29 +95,29 @@ async def _valid(trial: Trial) -> str:
     return f"{counted(len(slices), 'slice')}, {most} devices at most"
 
 
-async def _owned(trial: Trial) -> str:
-    local = [one for one in await _known(trial) if one.spec.node_name == trial.node]
+async def _has_owner(trial: DriverSession) -> str:
+    local = [one for one in await _wait_published(trial) if one.spec.node_name == trial.node]
     if not local:
-        raise NotChecked(f"no slice is of node {trial.node} alone")
+        raise CheckSkipped(f"no slice is of node {trial.node} alone")
     try:
         uid = (await trial.client.get(NODES, trial.node))["metadata"]["uid"]
     except StatusError as error:
-        raise Wrong(f"node {trial.node}: {error}", "use the node's name in the cluster") from None
+        raise CheckFailed(f"node {trial.node}: {error}", "use the node's name in the cluster") from None
     for one in local:
         owners = [owner for owner in one.metadata.owner_references if owner.kind == "Node"]
         if not any(owner.uid == uid and owner.controller for owner in owners):
             found = f"owned by {', '.join(f'{o.name} ({o.uid})' for o in owners)}" if owners else "without owner"
-            raise Wrong(
+            raise CheckFailed(
                 f"ResourceSlice {one.metadata.name}: {found}",
                 f"make Node {trial.node} ({uid}) its controller: without, slices outlive a node that is deleted",
             )
     return f"by node {trial.node}"
 
 
-async def _known(trial: Trial) -> list[ResourceSlice]:
-    slices = await trial.until(lambda found: settled(trial.driver, found))
+async def _wait_published(trial: DriverSession) -> list[ResourceSlice]:
+    slices = await trial.wait_for_slices(lambda found: is_settled(trial.driver, found))
     if not slices:
-        raise NotChecked(f"{trial.driver} has published nothing for {trial.node}")
+        raise CheckSkipped(f"{trial.driver} has published nothing for {trial.node}")
     return slices
 
 
@@ -137,18 +137,18 @@ def changes(before: Iterable[ResourceSlice], after: Iterable[ResourceSlice]) -> 
 
 
 CHECKS = (
-    Check(
+    DriverCheck(
         "slices", "the node's slices are published, an empty one where there are no devices",
-        "KEP-4381, ResourceSlice; a pool that is missing looks like a driver that is missing", _there, advice=True,
+        "KEP-4381, ResourceSlice; a pool that is missing looks like a driver that is missing", _published, advice=True,
     ),
-    Check(
+    DriverCheck(
         "pools", "each pool is complete: one generation, as many slices as announced, unique names, counters defined",
         "KEP-4381: schedulers ignore other pools", _complete,
     ),
-    Check("slices-valid", "every slice keeps the API's rules and limits (128 devices, 64 with taints or counters)",
+    DriverCheck("slices-valid", "every slice keeps the API's rules and limits (128 devices, 64 with taints or counters)",
           "ResourceSlice, API validation", _valid),
-    Check(
+    DriverCheck(
         "slices-owner", "the slices of a node are owned by the Node",
-        "kubeletplugin helper: garbage collection removes them with the node", _owned, advice=True,
+        "kubeletplugin helper: garbage collection removes them with the node", _has_owner, advice=True,
     ),
 )  # fmt: skip

@@ -5,65 +5,65 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from allotment.drivers.verify.check import Check
-from allotment.drivers.verify.driver_under_test import Trial
-from allotment.drivers.verify.verdict import NotChecked, Wrong
+from allotment.drivers.verify.check import DriverCheck
+from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
 from allotment.kubelet_plugin.encoding import HEALTH, VERSIONS
-from allotment.kubelet_plugin.messages import CallFailed
-from allotment.kubelet_plugin.registration import RegistrationFailed, introduced, register
-from allotment.kubelet_plugin.sockets import answers
+from allotment.kubelet_plugin.messages import PluginCallError
+from allotment.kubelet_plugin.registration import RegistrationFailed, get_info, register
+from allotment.kubelet_plugin.sockets import accepts_connections
 from allotment.model.validation import names
 
 _HANDSHAKE = "kubelet's plugin watcher: dial 10 s, GetInfo 1 s, NotifyRegistrationStatus 5 s"
 _SERVICES = "KEP-4381; kubelet takes the first entry of supported_versions that it knows"
 #: Of newer kubelets; none of them calls a driver by it alone.
-_LATER = ("v1.DRAResourceHealth",)
+_NEWER_SERVICES = ("v1.DRAResourceHealth",)
 
 
-def _registration(trial: Trial) -> Path:
+def _registration(trial: DriverSession) -> Path:
     if trial.found.registration is None:
-        raise NotChecked("no registration socket leads to this one: give the driver's *-reg.sock instead")
+        raise CheckSkipped("no registration socket leads to this one: give the driver's *-reg.sock instead")
     return trial.found.registration
 
 
-async def _introduces_itself(trial: Trial) -> str:
+async def _get_info(trial: DriverSession) -> str:
     socket = _registration(trial)
     try:
-        info = await introduced(socket)
+        info = await get_info(socket)
     except RegistrationFailed as error:
-        raise Wrong(str(error), "answer GetInfo within 1 s, from a value made before the socket is bound") from None
+        raise CheckFailed(str(error), "answer GetInfo within 1 s, from a value made before the socket is bound") from None
     if info.type != "DRAPlugin":
-        raise Wrong(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
+        raise CheckFailed(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
     if wrong := next(iter(names.driver_name(info.name, "name")), None):
-        raise Wrong(str(wrong), "use the name of the driver in its ResourceSlices")
+        raise CheckFailed(str(wrong), "use the name of the driver in its ResourceSlices")
     if not info.endpoint.is_absolute():
-        raise Wrong(
+        raise CheckFailed(
             f"endpoint {str(info.endpoint)!r}",
             "send the absolute path: a kubelet would look for a relative one in its own working directory",
             "an absolute path",
         )
-    if not answers(info.endpoint):
-        raise Wrong(
+    if not accepts_connections(info.endpoint):
+        raise CheckFailed(
             f"nobody answers at endpoint {info.endpoint}", "listen there before the registration socket appears"
         )
     return f"{info.name} at {info.endpoint}"
 
 
-async def _lists_services(trial: Trial) -> str:
+async def _lists_services(trial: DriverSession) -> str:
     _registration(trial)
     known = [version.name for version in VERSIONS]
     listed = trial.info.versions
     if not any(name in known for name in listed):
         hint = "numbers such as 1.0.0 are not understood since 1.32; " if any(map(_is_number, listed)) else ""
-        raise Wrong(f"supported_versions {_list(listed)}", f"{hint}list {known[0]}", f"one of {', '.join(known)}")
+        raise CheckFailed(f"supported_versions {_list(listed)}", f"{hint}list {known[0]}", f"one of {', '.join(known)}")
     for name in trial.versions():
         try:
             await trial.plugin(name).prepare([])
-        except CallFailed as error:
+        except PluginCallError as error:
             if "code = Unimplemented " in str(error):
-                raise Wrong(f"{name}: {error}", "serve every service that is listed, or do not list it") from None
-            raise Wrong(f"{name}: {error}", "answer an empty request with an empty map") from None
-    others = [name for name in listed if name not in (*known, HEALTH, *_LATER)]
+                raise CheckFailed(f"{name}: {error}", "serve every service that is listed, or do not list it") from None
+            raise CheckFailed(f"{name}: {error}", "answer an empty request with an empty map") from None
+    others = [name for name in listed if name not in (*known, HEALTH, *_NEWER_SERVICES)]
     return _list(listed) + (f"; kubelets pass over {', '.join(others)}" if others else "")
 
 
@@ -75,33 +75,33 @@ def _list(listed: tuple[str, ...]) -> str:
     return ", ".join(listed) or "none"
 
 
-async def _takes_the_news(trial: Trial) -> str:
+async def _accepts_status(trial: DriverSession) -> str:
     try:
         # The kit keeps no list of plugins.
         await register(_registration(trial), add=lambda info: None, remove=lambda: None)
     except RegistrationFailed as error:
-        raise Wrong(str(error), "answer NotifyRegistrationStatus with an empty message") from None
+        raise CheckFailed(str(error), "answer NotifyRegistrationStatus with an empty message") from None
     return "told that it is registered"
 
 
-async def _empty_call(trial: Trial) -> str:
+async def _empty_call(trial: DriverSession) -> str:
     plugin = trial.plugin()
     try:
         prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
-    except CallFailed as error:
-        raise Wrong(str(error), "answer a request without claims with an empty map") from None
+    except PluginCallError as error:
+        raise CheckFailed(str(error), "answer a request without claims with an empty map") from None
     return f"{len(prepared)} and {len(unprepared)} answers"
 
 
 CHECKS = (
-    Check(
+    DriverCheck(
         "get-info", "GetInfo tells type DRAPlugin, the driver's name, and an absolute endpoint that answers",
-        _HANDSHAKE, _introduces_itself,
+        _HANDSHAKE, _get_info,
     ),
-    Check(
+    DriverCheck(
         "versions", "at least one service that kubelets know is listed, and all that are listed answer",
         _SERVICES, _lists_services,
     ),
-    Check("register", "the driver accepts the news that it is registered", _HANDSHAKE, _takes_the_news),
-    Check("empty-call", "a request without claims is answered without claims", "KEP-4381, gRPC API", _empty_call),
+    DriverCheck("register", "the driver accepts the news that it is registered", _HANDSHAKE, _accepts_status),
+    DriverCheck("empty-call", "a request without claims is answered without claims", "KEP-4381, gRPC API", _empty_call),
 )  # fmt: skip

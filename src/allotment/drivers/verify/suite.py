@@ -14,9 +14,9 @@ from allotment.drivers.verify import (
     restarts,
     unprepare,
 )
-from allotment.drivers.verify.check import Check
+from allotment.drivers.verify.check import DriverCheck
 
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[DriverCheck, ...]] = (
     *registration.CHECKS,
     *publishing.CHECKS,
     *prepare.CHECKS,

@@ -152,9 +152,9 @@ def _projection(shape: Shape) -> Callable[[Record], Hashable]:
     for selector in {s.expression: s.compiled for ask in shape.asks for s in ask.selectors}.values():
         if isinstance(selector, CompileError):
             continue
-        if selector.reads is None:
+        if selector.device_paths is None:
             return _whole
-        paths.update(selector.reads)
+        paths.update(selector.device_paths)
     keys: list[tuple[bool, str, str, str]] = []
     for path in sorted(paths):
         match path:

@@ -238,9 +238,9 @@ def _reads(inventory: Inventory, claims: Sequence[ResourceClaim]) -> _Reads:
                 program = compiled(selector.cel.expression if selector.cel else "", inventory.features)
                 if program is None:
                     continue
-                if program.reads is None:
+                if program.device_paths is None:
                     return None
-                for path in program.reads:
+                for path in program.device_paths:
                     if path[0] == "attributes":
                         if len(path) < 3:
                             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, Reference, Selector, compile_selector
+from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, DeviceReference, Selector, compile_selector
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.diagnosis.holders import Holder, Holdings
 from allotment.engine.diagnosis.selector_conditions import one_line
@@ -44,7 +44,7 @@ class Loss:
     arriving: tuple[Seen, ...]
     left: tuple[Seen, ...]
     conjunct: Conjunct | None = None
-    names: tuple[Reference, ...] = ()
+    names: tuple[DeviceReference, ...] = ()
     of_class: bool = False
     selector: int = 0
     position: int = 0

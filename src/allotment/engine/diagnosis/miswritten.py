@@ -24,9 +24,9 @@ def meant(expression: str) -> Meant | None:
     Meant(words='write == for =, write && for and, compare with compareTo', \
 expression='device.driver == "x=y" && device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0')
     """
-    parsed = common_mistakes.mended(expression)
-    words = [] if parsed is None else [f"write {slip.meant} for {slip.written}" for slip in parsed.slips]
+    parsed = common_mistakes.fix_mistakes(expression)
+    words = [] if parsed is None else [f"write {slip.replacement} for {slip.found_text}" for slip in parsed.mistakes]
     text = expression if parsed is None else parsed.expression
-    compared = ordering_operators.mended(text)
+    compared = ordering_operators.rewrite_orderings(text)
     words += [] if compared is None else ["compare with compareTo"]
     return Meant(", ".join(dict.fromkeys(words)), compared or text) if words else None

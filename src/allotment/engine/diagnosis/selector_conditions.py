@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.cel import Comparison, Conjunct, DeviceInput, EvaluationError, Reference
-from allotment.cel.ordering_operators import by_method
+from allotment.cel import ValueComparison, Conjunct, DeviceInput, EvaluationError, DeviceReference
+from allotment.cel.ordering_operators import method_ordering
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import Published, attribute_kind, did_you_mean, near, qualified
 from allotment.engine.diagnosis.visible_devices import Seen
@@ -91,11 +91,11 @@ def comparison_text(path: tuple[str, ...], operator: str, value: object) -> str:
     'device.capacity["d"].memory.compareTo(quantity("23034Mi")) >= 0'
     """
     if isinstance(value, Quantity | Semver) and operator not in ("==", "!="):
-        return by_method(path_text(path), operator, literal(value))
+        return method_ordering(path_text(path), operator, literal(value))
     return f"{path_text(path)} {operator} {literal(value)}"
 
 
-def value_of(comparison: Comparison, seen: Seen) -> object | None:
+def value_of(comparison: ValueComparison, seen: Seen) -> object | None:
     """What a device has at the path of a comparison; None if it has nothing there, or nothing that can be read."""
     try:
         value: object = comparison.actual(DeviceInput(seen.driver, seen.device))
@@ -105,7 +105,7 @@ def value_of(comparison: Comparison, seen: Seen) -> object | None:
 
 
 def examine(
-    conjunct: Conjunct, names: Sequence[Reference], arriving: Sequence[Seen], published: Published, *, of_class: bool
+    conjunct: Conjunct, names: Sequence[DeviceReference], arriving: Sequence[Seen], published: Published, *, of_class: bool
 ) -> Finding:
     """Say why ``conjunct``, which names ``names``, keeps none of the devices that arrive at it.
 
@@ -130,7 +130,7 @@ def examine(
 
 
 def _driver(
-    conjunct: Conjunct, comparison: Comparison, published: Published, of_class: bool, repairs: list[Repair]
+    conjunct: Conjunct, comparison: ValueComparison, published: Published, of_class: bool, repairs: list[Repair]
 ) -> Finding:
     """``device.driver`` compared with a name: misspelt, not installed, or not on this node."""
     wanted = comparison.literal
@@ -208,7 +208,7 @@ def _unknown_name(text: str, path: tuple[str, ...], arriving: Sequence[Seen], pu
     return Finding("unknown-attribute", summary, None, tuple(repairs))
 
 
-def _by_value(comparison: Comparison, arriving: Sequence[Seen]) -> Iterator[Repair]:
+def _by_value(comparison: ValueComparison, arriving: Sequence[Seen]) -> Iterator[Repair]:
     """A string that is looked for under a name which nobody publishes, and stands in an attribute of another name."""
     wanted, (side, domain, *_) = comparison.literal, comparison.path
     if side != "attributes" or comparison.operator != "==" or not isinstance(wanted, str) or len(wanted) < 2:
@@ -246,7 +246,7 @@ def _unknown_domain(text: str, path: tuple[str, ...], arriving: Sequence[Seen], 
     return Finding("unknown-driver", summary, None, tuple(repairs))
 
 
-def _type_mismatch(comparison: Comparison, arriving: Sequence[Seen]) -> Finding | None:
+def _type_mismatch(comparison: ValueComparison, arriving: Sequence[Seen]) -> Finding | None:
     """A literal whose type no arriving device's attribute has."""
     path, wanted = comparison.path, comparison.literal
     if path[0] != "attributes" or comparison.operator in ("!=", "in"):
@@ -308,7 +308,7 @@ def _as_kind(value: object, kind: str) -> object | None:
 
 
 def _too_little_or_other(
-    conjunct: Conjunct, comparison: Comparison, arriving: Sequence[Seen], of_class: bool, repairs: list[Repair]
+    conjunct: Conjunct, comparison: ValueComparison, arriving: Sequence[Seen], of_class: bool, repairs: list[Repair]
 ) -> Finding:
     """The values are there and are others: too small, too large, or different."""
     path, operator, wanted = comparison.path, comparison.operator, comparison.literal

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from allotment.cdi.oci import NotInjectable
+from allotment.cdi.oci import InjectionError
 from allotment.model.trees import Tree
 from allotment.node.runtimes import oci_bundle
 from allotment.node.runtimes.child_process import Child, Order
@@ -81,7 +81,7 @@ class OciRuntime:
             (folder / "config.json").write_text(json.dumps(config))
             running = OciRunning(self, sandbox, config, folder)
             await running.begin(output)
-        except NotInjectable as error:
+        except InjectionError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise NotStarted("CreateContainerError", f"CDI device injection failed: {error}") from None
         except BaseException:

@@ -21,7 +21,7 @@ from allotment.autoscaler.cluster_autoscaler.option_evaluation import judged as 
 from allotment.cluster.caches import Caches
 from allotment.cluster.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, NODES, PODS, SLICES
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.expander import Option
+from allotment.externalgrpc.expander import ExpansionOption
 from allotment.fleet.catalog import catalog
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.features import Features
@@ -85,7 +85,7 @@ def template(name: str, *expressions: str, count: int = 1) -> Tree:
 def judged(pods: Sequence[Tree], nodes: int, growth: Growth, *others: Tree) -> Judged:
     house = House([*CLASS_TREES, *others, *pods], FEATURES)
     before = house.mark()
-    found = judge(house, Option("g", nodes, "", tuple(pods)), growth, lambda: True)
+    found = judge(house, ExpansionOption("g", nodes, "", tuple(pods)), growth, lambda: True)
     assert house.mark() == before
     assert "next-0" not in house.nodes
     return found
@@ -160,8 +160,8 @@ def test_what_cannot_be_told_is_not_told() -> None:
     # Without claims nobody needs to know.
     assert judged([pod("p")], 1, growth(G5, known=False)).served == 1
     house = House([pod("p")], FEATURES)
-    assert judge(house, Option("g", 1, "", (pod("p"),)), growth(M6I), lambda: False).served is None
-    assert judge(house, Option("g", 1), growth(M6I), lambda: True).served is None
+    assert judge(house, ExpansionOption("g", 1, "", (pod("p"),)), growth(M6I), lambda: False).served is None
+    assert judge(house, ExpansionOption("g", 1), growth(M6I), lambda: True).served is None
 
 
 def test_a_template_that_is_missing_serves_nobody() -> None:
@@ -174,7 +174,7 @@ def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
     pods = [pod(f"p{n}", claim="big") for n in range(3)]
     house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
     options = [
-        (Option(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
+        (ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in ((G5, 3), (G4DN, 3), (G6, 3), (M6I, 9))
     ]
     found = {one.group: one for one in judged_all(house, options, lambda: True)}
     # A T4 would cost less, and serves none; so the L4 is tried, and what must cost more is not.
@@ -187,7 +187,7 @@ def test_what_cannot_be_the_best_any_more_is_not_tried() -> None:
 def test_leaving_out_changes_nothing(groups: list[tuple[NodeGroup, int]], count: int) -> None:
     pods = [pod(f"p{n}", claim="big") for n in range(count)]
     house = House([*CLASS_TREES, template("big", MEMORY % "20Gi"), *pods], FEATURES)
-    options = [(Option(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in groups]
+    options = [(ExpansionOption(one.id, nodes, "", tuple(pods)), growth(one)) for one, nodes in groups]
     every = [judge(house, option, grows, lambda: True) for option, grows in options]
     assert set(best(every)) == set(best(tuple(judged_all(house, options, lambda: True))))
 
@@ -283,7 +283,7 @@ def test_a_type_that_nobody_knows_has_no_price() -> None:
 
 
 async def asked(
-    options: Sequence[Option], nodes: dict[str, Tree], objects: Iterable[tuple[Any, Tree]], **more: Any
+    options: Sequence[ExpansionOption], nodes: dict[str, Tree], objects: Iterable[tuple[Any, Tree]], **more: Any
 ) -> Sequence[str]:
     client = MemoryClient()
     for resource, tree in objects:
@@ -308,8 +308,8 @@ def objects(*pods: Tree) -> list[tuple[Any, Tree]]:
     ]
 
 
-def options_for(pods: Sequence[Tree], *groups: NodeGroup) -> tuple[list[Option], dict[str, Tree]]:
-    return [Option(one.id, len(pods), "", tuple(pods)) for one in groups], {one.id: node_of(one) for one in groups}
+def options_for(pods: Sequence[Tree], *groups: NodeGroup) -> tuple[list[ExpansionOption], dict[str, Tree]]:
+    return [ExpansionOption(one.id, len(pods), "", tuple(pods)) for one in groups], {one.id: node_of(one) for one in groups}
 
 
 def test_the_cheapest_that_serves_the_claims(caplog: pytest.LogCaptureFixture) -> None:
@@ -330,7 +330,7 @@ def test_pods_that_only_the_autoscaler_knows_are_served_too() -> None:
 
 def test_no_time_keeps_all_options() -> None:
     options, nodes = options_for([pod("p", claim="big")], G4DN, G5)
-    with pytest.raises(errors.Unavailable, match="not been read"):
+    with pytest.raises(errors.UnavailableError, match="not been read"):
         idle.run(asked(options, nodes, objects(), seconds=0.0))
 
 

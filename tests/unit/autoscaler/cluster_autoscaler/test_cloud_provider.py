@@ -17,7 +17,7 @@ from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
 from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.cloud_provider import Instance, NodeRef, Options
+from allotment.externalgrpc.cloud_provider import CloudInstance, NodeRef, NodeGroupOptions
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node
 from allotment.model.trees import read_value
@@ -113,7 +113,7 @@ async def test_a_mode_goes_along_with_the_order() -> None:
 async def test_not_more_than_the_most() -> None:
     world = World()
     await world.cloud.increase(G5.id, 3)
-    with pytest.raises(errors.InvalidArgument, match="wanted 5, at most 4"):
+    with pytest.raises(errors.InvalidArgumentError, match="wanted 5, at most 4"):
         await world.cloud.increase(G5.id, 2)
     assert await world.cloud.target_size(G5.id) == 3
 
@@ -121,13 +121,13 @@ async def test_not_more_than_the_most() -> None:
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
-        (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), errors.OutOfResources),
-        (Refused("quota"), errors.Denied),
-        (Unreachable("POST: no answer"), errors.Unavailable),
+        (NoCapacity("aws/g5.xlarge", "us-east-1a", "on-demand", "sold out"), errors.ResourceExhaustedError),
+        (Refused("quota"), errors.PermissionDeniedError),
+        (Unreachable("POST: no answer"), errors.UnavailableError),
     ],
 )
 @played
-async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[errors.CallFailed]) -> None:
+async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, told: type[errors.CallError]) -> None:
     world = World()
     world.provider.fails = [raised]
     with pytest.raises(told, match=str(raised)[:10]):
@@ -146,7 +146,7 @@ async def test_instances_in_all_states() -> None:
     found = {instance.id: instance for instance in await world.cloud.instances(G5.id)}
     assert found.pop(f"allotment://{ordered}").state == "creating"
     assert found.pop(f"allotment://{starting}").state == "creating"
-    assert found.pop("aws:///us-east-1a/i-2") == Instance("aws:///us-east-1a/i-2", "running")
+    assert found.pop("aws:///us-east-1a/i-2") == CloudInstance("aws:///us-east-1a/i-2", "running")
     broken = found.pop(f"allotment://{failed}")
     assert broken.state == "creating"
     assert broken.error is not None
@@ -195,7 +195,7 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     world.provider.put(G5, "running", "ip-0")
     failed = world.provider.put(G5, "failed")
     world.nodes["ip-0"] = "id-0"
-    with pytest.raises(errors.NotNow, match="0 machines would be left"):
+    with pytest.raises(errors.FailedPreconditionError, match="0 machines would be left"):
         await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
     id = f"allotment://{failed}"
     await world.cloud.delete(G5.id, [NodeRef(id, id)])
@@ -208,7 +208,7 @@ async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
     world.provider.put(G5, "running", "ip-0")
     world.provider.put(MIG, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
-    with pytest.raises(errors.InvalidArgument, match="ip-0 is not of"):
+    with pytest.raises(errors.InvalidArgumentError, match="ip-0 is not of"):
         await world.cloud.delete(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
     assert len(world.provider.machines) == 2
 
@@ -246,7 +246,7 @@ async def test_only_what_has_not_come_is_taken_back() -> None:
     starting = world.provider.put(G5, "starting")
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
-    with pytest.raises(errors.NotNow, match="2 have not come yet"):
+    with pytest.raises(errors.FailedPreconditionError, match="2 have not come yet"):
         await world.cloud.take_back(G5.id, 3)
     await world.cloud.take_back(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]
@@ -297,7 +297,7 @@ async def test_the_template_is_a_ready_node_with_what_it_will_publish() -> None:
 @played
 async def test_devices_have_more_time_to_come() -> None:
     minutes = 60 * 10**9
-    usual = Options(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
+    usual = NodeGroupOptions(0.5, 0.5, False, False, 10 * minutes, 20 * minutes, 15 * minutes)
     assert await World().cloud.options(G5.id, usual) is None
     patient = World(Settings(provisioning=1800.0)).cloud
     assert await patient.options(G5.id, usual) == usual._replace(provisioning=30 * minutes)
@@ -309,9 +309,9 @@ async def test_prices() -> None:
     world = World()
     world.provider.put(G5, "running", "ip-0")
     assert await world.cloud.node_price(NodeRef("", "ip-0"), 2.0) == pytest.approx(2.012)
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(errors.NotFoundError):
         await world.cloud.node_price(NodeRef("", "ip-9"), 1.0)
-    with pytest.raises(errors.NotServed):
+    with pytest.raises(errors.UnimplementedError):
         await world.cloud.pod_price({}, 1.0)
 
 
@@ -327,7 +327,7 @@ async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
 async def test_a_group_that_is_not_there() -> None:
     cloud = World().cloud
     for call in (cloud.target_size, cloud.instances, cloud.template):
-        with pytest.raises(errors.NotFound, match="no node group 'x'"):
+        with pytest.raises(errors.NotFoundError, match="no node group 'x'"):
             await call("x")
 
 
@@ -361,7 +361,7 @@ async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bound
                     world.provider.machines[name] = world.provider.machines[name]._replace(state=state, node=node)
                     if node:
                         world.nodes[node] = f"id-{name}"
-        except errors.CallFailed:
+        except errors.CallError:
             assert set(world.provider.machines) == before
         if word == "less":
             assert here <= set(world.provider.machines)

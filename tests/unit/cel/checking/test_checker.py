@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.cel.checking import types
-from allotment.cel.checking.environment import Environment, declare
+from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.errors import CompileError
 from allotment.cel.selector import require_bool
 from allotment.cel.syntax.ast import Call, Ident, walk
@@ -159,7 +159,7 @@ def test_every_call_of_a_checked_tree_has_its_overloads() -> None:
 
 
 def test_remembered_outcomes_do_not_leak_between_environments() -> None:
-    old, new = declare("1.34", "new", True, False), STORED
+    old, new = declare_environment("1.34", "new", True, False), STORED
     assert str(compiled("[1].slice(0, 1)", new).output_type) == "list(int)"
     with pytest.raises(CompileError, match="undeclared reference to 'slice'"):
         compiled("[1].slice(0, 1)", old)

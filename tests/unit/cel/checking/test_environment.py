@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cel.checking import types
 from allotment.cel.checking.declarations import parse_type
-from allotment.cel.checking.environment import declare, environment
+from allotment.cel.checking.environment import declare_environment, environment
 from allotment.cel.errors import CompileError
 from allotment.cel.selector import require_bool
 from allotment.model.features import RELEASES, Features
@@ -23,7 +23,7 @@ def test_environments_are_interned() -> None:
 @pytest.mark.parametrize("gate", [False, True])
 @pytest.mark.parametrize("name", ["stored", "new"])
 def test_includes(kube: str, gate: bool, name: str) -> None:
-    env = declare(kube, name, True, gate)
+    env = declare_environment(kube, name, True, gate)
     declared = kube in ("1.36", "1.37") and (name == "stored" or gate)
     assert ("includes" in env.functions) is declared
 
@@ -41,7 +41,7 @@ def test_includes(kube: str, gate: bool, name: str) -> None:
     ],
 )
 def test_attribute_types(kube: str, name: str, gate: bool, dynamic: bool) -> None:
-    env = declare(kube, name, True, gate)
+    env = declare_environment(kube, name, True, gate)
     assert env.attribute_type is (types.DYN if dynamic else types.ANY)
 
 
@@ -49,7 +49,7 @@ def test_attribute_types(kube: str, name: str, gate: bool, dynamic: bool) -> Non
     ("name", "gate", "known"), [("stored", False, True), ("new", True, True), ("new", False, False)]
 )
 def test_consumable_capacity_adds_a_field(name: str, gate: bool, known: bool) -> None:
-    env = declare("1.36", name, gate, False)
+    env = declare_environment("1.36", name, gate, False)
     if known:
         assert compiled("device.allowMultipleAllocations", env).output_type is types.BOOL
     else:
@@ -61,15 +61,15 @@ def test_consumable_capacity_adds_a_field(name: str, gate: bool, known: bool) ->
     ("kube", "name", "known"), [("1.34", "new", False), ("1.34", "stored", True), ("1.35", "new", True)]
 )
 def test_lists_v3_reach_new_expressions_one_release_late(kube: str, name: str, known: bool) -> None:
-    env = declare(kube, name, True, False)
+    env = declare_environment(kube, name, True, False)
     assert ("lists.range" in env.functions) is known
     assert (("sortBy", 2, True) in env.macros) is known
 
 
 def test_a_dynamic_result_needs_list_attributes() -> None:
     with pytest.raises(CompileError):
-        require_bool(compiled("dyn(true)", declare("1.36", "new", True, False)))
-    require_bool(compiled("dyn(true)", declare("1.36", "new", True, True)))
+        require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, False)))
+    require_bool(compiled("dyn(true)", declare_environment("1.36", "new", True, True)))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_types_in_the_tables(text: str, spelled: str) -> None:
 
 
 def test_overload_ids_are_unique_per_function_and_style() -> None:
-    for function in declare("1.36", "stored", True, True).functions.values():
+    for function in declare_environment("1.36", "stored", True, True).functions.values():
         for overloads in (function.members, function.globals):
             ids = [o.id for o in overloads]
             assert len(ids) == len(set(ids)), function.name

@@ -11,7 +11,7 @@ from allotment.cel.selector import COST_LIMIT, compile_checked, plan_checked, ru
 from allotment.model.resource import Device, DeviceAttribute
 from tests.unit.cel.compiling import STORED
 
-BOUND = DeviceInput("dra.example.com", Device(attributes={"int": DeviceAttribute(int_=7)})).bound(False)
+BOUND = DeviceInput("dra.example.com", Device(attributes={"int": DeviceAttribute(int_=7)})).variable(False)
 NONE = "none"
 
 

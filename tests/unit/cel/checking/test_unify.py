@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.cel.checking import types
 from allotment.cel.checking.types import Type, list_of, map_of, optional_of, param
-from allotment.cel.checking.unify import Bindings, assignable, assignable_lists, most_general, substitute
+from allotment.cel.checking.unify import Bindings, is_assignable, are_assignable, most_general, substitute
 
 A, B = param("A"), param("B")
 
@@ -43,26 +43,26 @@ closed = st.recursive(
     ],
 )
 def test_pairs(one: Type, other: Type, fits: bool) -> None:
-    assert assignable({}, one, other) is fits
-    assert assignable({}, other, one) is fits
+    assert is_assignable({}, one, other) is fits
+    assert is_assignable({}, other, one) is fits
 
 
 def test_a_parameter_takes_what_it_meets_and_widens() -> None:
     bindings: Bindings = {}
-    assert assignable_lists(bindings, [types.INT, types.DYN], [A, A])
+    assert are_assignable(bindings, [types.INT, types.DYN], [A, A])
     assert substitute(bindings, list_of(A), False) is list_of(types.DYN)
 
 
 def test_a_failed_attempt_leaves_no_bindings() -> None:
     bindings: Bindings = {}
-    assert not assignable_lists(bindings, [types.INT, types.STRING], [A, A])
-    assert not assignable(bindings, map_of(types.INT, types.INT), map_of(A, types.STRING))
+    assert not are_assignable(bindings, [types.INT, types.STRING], [A, A])
+    assert not is_assignable(bindings, map_of(types.INT, types.INT), map_of(A, types.STRING))
     assert bindings == {}
 
 
 def test_a_parameter_cannot_contain_itself() -> None:
-    assert not assignable({}, A, list_of(A))
-    assert not assignable({}, map_of(A, B), map_of(list_of(B), list_of(A)))
+    assert not is_assignable({}, A, list_of(A))
+    assert not is_assignable({}, map_of(A, B), map_of(list_of(B), list_of(A)))
 
 
 def test_unbound_parameters_become_dyn_when_asked() -> None:
@@ -73,17 +73,17 @@ def test_unbound_parameters_become_dyn_when_asked() -> None:
 
 @given(closed)
 def test_every_type_fits_itself_dyn_and_a_parameter(t: Type) -> None:
-    assert assignable({}, t, t)
-    assert assignable({}, t, types.DYN)
+    assert is_assignable({}, t, t)
+    assert is_assignable({}, t, types.DYN)
     bindings: Bindings = {}
-    assert assignable(bindings, t, A)
+    assert is_assignable(bindings, t, A)
     assert substitute(bindings, A, False) is t
 
 
 @given(closed, closed)
 def test_the_more_general_type_takes_both(one: Type, other: Type) -> None:
-    assert assignable({}, one, other) == assignable({}, other, one)
-    if assignable({}, one, other):
+    assert is_assignable({}, one, other) == is_assignable({}, other, one)
+    if is_assignable({}, one, other):
         wider = most_general(one, other)
         assert wider in (one, other)
 

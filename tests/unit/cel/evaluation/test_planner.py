@@ -118,6 +118,6 @@ def test_short_forms_agree_with_the_general_ones(expression: str) -> None:
     from tests.unit.cel.evaluating import DEVICE
 
     checked = compiled(expression, DYNAMIC)
-    general = run_plan(checked, plan_checked(checked, fuse=False), DEVICE.bound(True), (), COST_LIMIT)
+    general = run_plan(checked, plan_checked(checked, fuse=False), DEVICE.variable(True), (), COST_LIMIT)
     short = evaluate(expression)
     assert (short.value, str(short.error), short.cost) == (general.value, str(general.error), general.cost)

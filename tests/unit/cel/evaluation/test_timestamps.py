@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cel.evaluation import timestamps
-from allotment.cel.evaluation.values import Failure, Timestamp
+from allotment.cel.evaluation.values import CelError, Timestamp
 from tests.unit.cel.evaluating import outcome
 
 FIRST, LAST = timestamps.FIRST_SECOND * timestamps.SECOND, timestamps.LAST_SECOND * timestamps.SECOND
@@ -41,7 +41,7 @@ def test_timestamps_read_as_in_go(text: str, written: str | None) -> None:
 
 
 def test_the_year_0_is_out_of_range() -> None:
-    with pytest.raises(Failure, match="timestamp overflow"):
+    with pytest.raises(CelError, match="timestamp overflow"):
         timestamps.parse_timestamp("0000-01-01T00:00:00Z")
 
 

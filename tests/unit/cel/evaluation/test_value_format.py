@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.evaluation.float_format import decimal, double
-from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.float_format import format_shortest_f, format_shortest_g
+from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     Duration,
@@ -37,29 +37,29 @@ from allotment.cel.evaluation.values import (
     ],
 )
 def test_doubles_print_as_in_go(value: float, text: str) -> None:
-    assert double(value) == text
+    assert format_shortest_g(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_both_spellings_of_a_double_read_back(value: float) -> None:
-    assert float(double(value)) == value
-    assert float(decimal(value)) == value
-    assert "e" not in decimal(value)
+    assert float(format_shortest_g(value)) == value
+    assert float(format_shortest_f(value)) == value
+    assert "e" not in format_shortest_f(value)
 
 
 def test_values_in_error_texts() -> None:
     pair = MapValue({map_key("k"): ("k", ListValue([1, "x", None]))})
-    assert show(pair) == "{k: [1, x, 0]}"
-    assert show(Optional(1.5)) == "optional(1.5)"
-    assert show(Optional(ABSENT)) == "optional.none()"
-    assert show(TypeValue("int")) == "int"
-    assert show(b"ab") == "[97 98]"
-    assert show(Duration(90 * 60 * 10**9 + 1)) == "1h30m0.000000001s"
-    assert show(Timestamp(0)) == "1970-01-01 00:00:00 +0000 UTC"
+    assert go_format(pair) == "{k: [1, x, 0]}"
+    assert go_format(Optional(1.5)) == "optional(1.5)"
+    assert go_format(Optional(ABSENT)) == "optional.none()"
+    assert go_format(TypeValue("int")) == "int"
+    assert go_format(b"ab") == "[97 98]"
+    assert go_format(Duration(90 * 60 * 10**9 + 1)) == "1h30m0.000000001s"
+    assert go_format(Timestamp(0)) == "1970-01-01 00:00:00 +0000 UTC"
 
 
 def test_what_contains_itself_many_times_is_cut() -> None:
     nested = ListValue(["x"])
     for _ in range(60):
         nested = ListValue([nested, nested])
-    assert len(show(nested)) < 10_000_000
+    assert len(go_format(nested)) < 10_000_000

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from allotment.cel.evaluation.values import (
     ABSENT,
-    Abort,
-    CostExceeded,
+    EvaluationAborted,
+    CostLimitExceeded,
     ListValue,
     MapValue,
     Optional,
@@ -34,15 +34,15 @@ def test_numbers_find_each_other_and_doubles_only_doubles() -> None:
 
 
 def test_what_go_cannot_hash_ends_the_evaluation() -> None:
-    with pytest.raises(Abort, match=r"hash of unhashable type types\.Bytes"):
+    with pytest.raises(EvaluationAborted, match=r"hash of unhashable type types\.Bytes"):
         map_key(b"x")
 
 
 def test_a_fallback_is_found_but_not_held() -> None:
-    domains = MapValue.of_strings([("a", 1)], fallback=MapValue({}))
+    domains = MapValue.from_strings([("a", 1)], default=MapValue({}))
     assert type_name(domains.find("b")) == "map"
-    assert not domains.holds("b")
-    assert domains.holds("a")
+    assert not domains.contains_key("b")
+    assert domains.contains_key("a")
     assert len(domains) == 1
 
 
@@ -72,7 +72,7 @@ def test_doubling_is_free_until_the_elements_are_wanted() -> None:
     for _ in range(60):
         doubled = ListValue.concat(doubled, doubled)
     assert doubled.size == 2**60
-    with pytest.raises(CostExceeded):
+    with pytest.raises(CostLimitExceeded):
         list(doubled)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cel.checking.environment import declare
+from allotment.cel.checking.environment import declare_environment
 from allotment.cel.errors import CompileError
 from allotment.cel.syntax.ast import walk
 from allotment.cel.syntax.parser import parse
@@ -157,5 +157,5 @@ def test_node_ids_are_unique() -> None:
 
 
 def test_an_environment_without_lists_v3_has_no_sort_by() -> None:
-    macros = declare("1.34", "new", True, False).macros
+    macros = declare_environment("1.34", "new", True, False).macros
     assert shown(parse("[1].sortBy(x, x)", macros).expr) == "[1].sortBy(x, x)"

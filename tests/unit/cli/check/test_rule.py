@@ -18,15 +18,15 @@ def test_all_of_them_by_family(allot: Allot) -> None:
     assert (
         allot("rule").out
         == """\
-Shape and version: Is it an object that a cluster of this release takes?
-S100  error         A file or document that is neither YAML nor JSON, or no object
-S116  note          A comment that silences findings, where there are none
+Shape and version: Does a cluster of this release accept the object?
+S100  error         The file or document is neither valid YAML nor JSON, or it is not an object
+S116  note          An ignore comment suppresses no finding
 S191  error    [*]  An old name
 
-Vocabulary: Does anybody publish, install or understand that name?
+Vocabulary: Does a driver publish, install or understand the name?
 V391  warning  [?]  No word
 
-Meaning: Will it do what is meant?
+Meaning: Does the object do what its author intends?
 M491  note          Nothing in it
 
 [*] mended by --fix, [?] by --fix --unsafe. allot rule S102 says more about one.
@@ -52,7 +52,7 @@ write:
 
   spec: {}
 
-Fix: none: only the author can know.
+Fix: none: the correction depends on the author's intent.
 See: https://example.com
 """,
         "",

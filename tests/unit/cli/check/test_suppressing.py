@@ -67,8 +67,8 @@ def test_a_comment_on_a_block_speaks_for_what_is_in_it(allot: Allot, write: Writ
 def test_a_comment_that_silences_nothing_is_told_with_what_to_do(allot: Allot, write: Write) -> None:
     text = "apiVersion: v1  # allot: ignore[S191]\nkind: Thing  # allot: ignor\n"
     assert told(allot, text, write) == [
-        "1:17 S116 note: S191 is not found here, so this silences nothing",
-        '2:14 S116 note: no such comment: allot: ignor. Did you mean "ignore"?',
+        "1:17 S116 note: S191 has no finding here: this comment has no effect",
+        '2:14 S116 note: unknown directive allot: ignor. Did you mean "ignore"?',
     ]
 
 
@@ -93,14 +93,14 @@ def test_what_a_file_is_excused_from_leaves_no_comment_idle(allot: Allot, write:
     write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S191"]\n'})
     assert told(allot, text, write) == []
     assert told(allot, text.replace("S191", "V391"), write) == [
-        "4:14 S116 note: V391 is not found here, so this silences nothing"
+        "4:14 S116 note: V391 has no finding here: this comment has no effect"
     ]
     write({"allotment.toml": '[check.per-file-ignores]\n"a.yaml" = ["S"]\n'})
     assert told(allot, text.replace("S191", "V391"), write) == []
 
 
 def test_what_no_rule_is_called_is_told_with_what_it_may_have_been_meant_for(allot: Allot, write: Write) -> None:
-    assert told(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: there is no rule X999"]
+    assert told(allot, f"{OLD}  # allot: ignore[S191, X999]\n", write) == ["4:14 S116 note: unknown rule X999"]
     assert told(allot, f"{OLD}  # allot: ignore[S191, old-nam]\n", write) == [
-        '4:14 S116 note: there is no rule old-nam. Did you mean "old-name"?'
+        '4:14 S116 note: unknown rule old-nam. Did you mean "old-name"?'
     ]

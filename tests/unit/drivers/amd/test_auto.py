@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.drivers.amd.driver import AmdDriver
-from allotment.drivers.amd.simulated.hardware import Simulated
-from allotment.drivers.driver import Claim, Granted
-from allotment.drivers.publishing.slice_builder import slices
+from allotment.drivers.amd.simulated.hardware import SimulatedHardware
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice
+from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.engine import Allocated, Allocator, Inventory
 from allotment.fleet import parse_fleet
 from allotment.fleet.cluster import classes_of
@@ -30,15 +30,15 @@ class Node:
 
     def __init__(self) -> None:
         (self.machine,) = parse_fleet(["n1=3xmi300x/auto"])
-        self.hardware = Simulated(self.machine)
-        self.driver = AmdDriver(self.hardware, "n1", auto=True)
+        self.hardware = SimulatedHardware(self.machine)
+        self.driver = AmdDriver(self.hardware, "n1", auto_partition=True)
         self.inventory = Inventory.of(FEATURES, nodes=[("n1", {})], classes=classes_of([self.machine]))
         self.plans: dict[str, Any] = {}
         self._shares = count()
 
     async def publish(self) -> None:
         (offer,) = await self.driver.discover()
-        for number, spec in enumerate(slices(offer, DRIVER, "n1", FEATURES).specs):
+        for number, spec in enumerate(build_slices(offer, DRIVER, "n1", FEATURES).specs):
             self.inventory.put_slice(ResourceSlice(metadata=ObjectMeta(name=f"{number:05x}"), spec=spec))
 
     async def ask(self, uid: str, device_class: str, partitions: int, **attributes: str) -> tuple[str, ...]:
@@ -51,15 +51,15 @@ class Node:
         prepared = await self.driver.prepare(*self._planned(uid, result))
         self.inventory.allocate(ObjectKey("shop", uid), result)
         await self.publish()
-        found = [one.data["partitions"] for one in prepared.devices.values() if one.data is not None]
+        found = [one.status_data["partitions"] for one in prepared.devices.values() if one.status_data is not None]
         return tuple(name for names in found for name in names)
 
-    def _planned(self, uid: str, result: AllocationResult) -> tuple[Claim, Any]:
+    def _planned(self, uid: str, result: AllocationResult) -> tuple[AllocatedClaim, Any]:
         granted = tuple(
-            Granted(one.request, one.pool, one.device, share_id=one.share_id or "", consumed=one.consumed_capacity)
+            AllocatedDevice(one.request, one.pool, one.device, share_id=one.share_id or "", consumed_capacity=one.consumed_capacity)
             for one in result.devices.results
         )
-        claim = Claim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))
         plan = self.plans[uid] = self.driver.plan(claim)
         return claim, plan
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cdi.lookup import Devices
+from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.spec import ContainerEdits
-from allotment.cdi.store import Memory
+from allotment.cdi.store import MemoryStore
 from allotment.drivers.amd.config import VERSION
 from allotment.drivers.amd.driver import AmdDriver
-from allotment.drivers.amd.simulated.hardware import Simulated
-from allotment.drivers.driver import Claim, Granted, Rediscover, Refused
-from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.amd.simulated.hardware import SimulatedHardware
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, DevicesChanged, ClaimError
+from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.publishing.slice_builder import slices
+from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.fleet import parse_fleet, slices_of
 from allotment.fleet.modes import AutoPartition, Partitioned
 from allotment.model.features import Features
@@ -39,14 +39,14 @@ class Node:
 
     def __init__(self, fleet: str) -> None:
         (self.machine,) = parse_fleet([f"n1={fleet}"])
-        self.hardware = Simulated(self.machine)
+        self.hardware = SimulatedHardware(self.machine)
         self.driver = self.restarted()
         self.plans: dict[str, Any] = {}
 
     def restarted(self) -> AmdDriver:
         mode = self.machine.mode
         vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
-        self.driver = AmdDriver(self.hardware, "n1", auto=isinstance(mode, AutoPartition), vocabulary=vocabulary)
+        self.driver = AmdDriver(self.hardware, "n1", auto_partition=isinstance(mode, AutoPartition), vocabulary=vocabulary)
         return self.driver
 
     async def devices(self) -> dict[str, Device]:
@@ -55,14 +55,14 @@ class Node:
 
     async def prepare(self, uid: str, *devices: str, partitions: int = 1, admin: bool = False) -> dict[str, Any]:
         granted = tuple(
-            Granted("gpu", "n1", one, share_id=uid, consumed={"partitions": Quantity.of_int(partitions)}, admin=admin)
+            AllocatedDevice("gpu", "n1", one, share_id=uid, consumed_capacity={"partitions": Quantity.of_int(partitions)}, admin_access=admin)
             for one in devices
         )
-        claim = Claim(uid, "shop", uid, granted, tuple(self.plans.values()))
+        claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))
         plan = self.plans[uid] = self.driver.plan(claim)
         try:
             prepared = await self.driver.prepare(claim, plan)
-        except Refused:
+        except ClaimError:
             await self.unprepare(uid)
             raise
         assert "KUBERNETES_NODE_NAME=n1" in prepared.edits.env
@@ -106,7 +106,7 @@ def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
     async def told() -> None:
         node = Node(f"mi300x-8x-oam/{mode}")
         (offer,) = await node.driver.discover()
-        found = slices(offer, "gpu.amd.com", "n1", FEATURES)
+        found = build_slices(offer, "gpu.amd.com", "n1", FEATURES)
         assert found.notes == ()
         wanted = slices_of(node.machine.hardware, node.machine.mode, "n1")
         assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
@@ -158,12 +158,12 @@ async def test_a_partition_comes_with_its_device_files_and_their_groups(node: No
 @on_a_node("mi300x-8x-oam")
 async def test_a_gpu_that_is_gone_cannot_be_prepared_and_can_be_given_back(node: Node) -> None:
     await node.prepare("c", "gpu-1-128")
-    node.hardware.break_down("gpu-0=gone")
+    node.hardware.inject_faults("gpu-0=gone")
     assert len(await node.devices()) == 7
-    with pytest.raises(Refused, match="n1/gpu-1-128 is not on this node"):
+    with pytest.raises(ClaimError, match="n1/gpu-1-128 is not on this node"):
         await node.prepare("d", "gpu-1-128")
     await node.unprepare("c")
-    node.hardware.break_down("")
+    node.hardware.inject_faults("")
     assert len(await node.devices()) == 8
 
 
@@ -171,7 +171,7 @@ def test_faults_are_read_strictly() -> None:
     node = Node("mi300x-8x-oam")
     for text in ("gpu-8=gone", "gpu-0=xid-79", "card1=gone"):
         with pytest.raises(ValueError, match=r"wanted|no GPU"):
-            node.hardware.break_down(text)
+            node.hardware.inject_faults(text)
 
 
 @on_a_node("mi300x-8x-oam")
@@ -180,14 +180,14 @@ async def test_gpus_that_come_and_go_are_news(node: Node) -> None:
     seen = asyncio.ensure_future(anext(aiter(news)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    node.hardware.break_down("gpu-0=gone")
-    assert isinstance(await asyncio.wait_for(seen, 5), Rediscover)
+    node.hardware.inject_faults("gpu-0=gone")
+    assert isinstance(await asyncio.wait_for(seen, 5), DevicesChanged)
 
 
 @on_a_node("mi300x-8x-oam")
 async def test_what_changed_before_anybody_watched_is_news_too(node: Node) -> None:
-    node.hardware.break_down("gpu-0=gone")
-    assert isinstance(await asyncio.wait_for(anext(aiter(node.driver.watch())), 5), Rediscover)
+    node.hardware.inject_faults("gpu-0=gone")
+    assert isinstance(await asyncio.wait_for(anext(aiter(node.driver.watch())), 5), DevicesChanged)
 
 
 # --- partitions on demand -------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
     assert {(one.key, one.effect) for one in devices["gpu-1-spx-nps1"].taints} == {
         ("gpu.amd.com/memory-partition-conflict", "NoExecute")
     }
-    with pytest.raises(Refused, match="needs memory mode NPS1, but the node's GPUs are used in NPS4"):
+    with pytest.raises(ClaimError, match="needs memory mode NPS1, but the node's GPUs are used in NPS4"):
         await node.prepare("b", "gpu-1-spx-nps1")
     await node.prepare("c", "gpu-3-cpx-nps4", partitions=8)
     assert node.hardware.machine.reloads == 1
@@ -235,10 +235,10 @@ async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
 @on_a_node("mi300x-8x-oam/auto")
 async def test_modes_of_one_gpu_exclude_each_other(node: Node) -> None:
     await node.prepare("a", "gpu-0-dpx-nps1")
-    with pytest.raises(Refused, match=r"needs GPU 0000:05:00\.0 in QPX, but gpu-0-dpx-nps1 of it is in use"):
+    with pytest.raises(ClaimError, match=r"needs GPU 0000:05:00\.0 in QPX, but gpu-0-dpx-nps1 of it is in use"):
         await node.prepare("b", "gpu-0-qpx-nps1")
     await node.prepare("b", "gpu-0-dpx-nps1")
-    with pytest.raises(Refused, match="1 partitions are wanted, and 0 of 2 are free"):
+    with pytest.raises(ClaimError, match="1 partitions are wanted, and 0 of 2 are free"):
         await node.prepare("c", "gpu-0-dpx-nps1")
 
 
@@ -254,9 +254,9 @@ async def test_an_administrator_sees_all_parts_and_changes_nothing(node: Node) -
 async def test_what_was_prepared_before_a_restart_is_known_after_it(node: Node) -> None:
     await node.prepare("a", "gpu-1-cpx-nps4")
     before = await node.devices()
-    node.hardware.break_down("gpu-0=gone")
+    node.hardware.inject_faults("gpu-0=gone")
     driver = node.restarted()
-    driver.recovered(tuple(node.plans.values()))
+    driver.restore(tuple(node.plans.values()))
     after = await node.devices()
     # GPU 1 is still called that, and the taints are still there.
     assert {name: one for name, one in before.items() if not name.startswith("gpu-0-")}["gpu-1-cpx-nps4"] == after[
@@ -272,16 +272,16 @@ async def test_a_change_of_the_memory_mode_is_news(node: Node) -> None:
     news = node.driver.watch()
     seen = asyncio.ensure_future(anext(aiter(news)))
     await node.prepare("a", "gpu-0-cpx-nps4")
-    assert isinstance(await asyncio.wait_for(seen, 5), Rediscover)
+    assert isinstance(await asyncio.wait_for(seen, 5), DevicesChanged)
 
 
 @on_a_node("mi300x-8x-oam/auto")
 async def test_undoing_needs_no_hardware_and_can_be_repeated(node: Node) -> None:
     await node.prepare("a", "gpu-0-cpx-nps1")
     plan = node.plans["a"]
-    node.hardware.break_down(",".join(f"gpu-{n}=gone" for n in range(8)))
+    node.hardware.inject_faults(",".join(f"gpu-{n}=gone" for n in range(8)))
     await node.driver.unprepare(plan)
-    node.hardware.break_down("")
+    node.hardware.inject_faults("")
     await node.driver.unprepare(plan)
     await node.driver.unprepare(plan)
     assert await node.modes() == ["spx_nps1"] * 8
@@ -309,7 +309,7 @@ def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[
             compute, memory = ("cpx", "nps4") if mode == "cpx4" else (mode, "nps1")
             try:
                 ready = await node.prepare(uid, f"gpu-{gpu}-{compute}-{memory}", partitions=partitions)
-            except Refused:
+            except ClaimError:
                 node.plans.pop(uid, None)
                 continue
             ((_, one),) = ready.items()
@@ -330,8 +330,8 @@ def test_parts_have_one_owner_and_all_is_as_before_in_the_end(steps: list[tuple[
 # --- within the framework -------------------------------------------------------------------------------------------
 
 
-def edits(store: Memory, ids: Sequence[str]) -> ContainerEdits:
-    return Devices([store]).edits(ids)
+def edits(store: MemoryStore, ids: Sequence[str]) -> ContainerEdits:
+    return CdiDevices([store]).edits(ids)
 
 
 def config(kind: str, **fields: Any) -> Sequence[dict[str, Any]]:
@@ -342,12 +342,12 @@ def config(kind: str, **fields: Any) -> Sequence[dict[str, Any]]:
 def test_claims_through_the_framework() -> None:
     async def told() -> None:
         node = Node("mi300x-8x-oam")
-        client, store = MemoryClient(), Memory()
+        client, store = MemoryClient(), MemoryStore()
         driver = NodeDriver(
-            node.driver, Host("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
+            node.driver, DriverHost("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
         )  # fmt: skip
         await driver.recover()
-        await driver.offers()
+        await driver.discover_pools()
         fine = put_claim(client, "fine", "gpu-1-128", driver="gpu.amd.com", config=config("GpuConfig"))
         odd = put_claim(client, "odd", "gpu-9-136", driver="gpu.amd.com", config=config("GpuConfig", partitions=2))
         answers = await driver.prepare([fine, odd])
@@ -368,7 +368,7 @@ def test_a_plan_that_nobody_can_read_keeps_no_other_claim_and_no_driver_from_wor
         (one,) = (name for name in await n.devices() if name == "gpu-0-cpx-nps1")
         await n.prepare("c1", one)
         again = n.restarted()
-        again.recovered(tuple(n.plans.values()))
+        again.restore(tuple(n.plans.values()))
         await again.discover()
         await again.unprepare(n.plans.pop("c1"), tuple(n.plans.values()))
         assert [gpu.profile for gpu in await n.hardware.gpus()] == ["spx_nps1"]

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from allotment.drivers.amd.driver import AmdDriver
-from allotment.drivers.amd.hardware import Ailment
+from allotment.drivers.amd.hardware import GpuHealth
 from allotment.drivers.amd.health import condition
-from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.kernel_files import Folder
-from allotment.drivers.amd.simulated.hardware import Simulated
-from allotment.drivers.amd.simulated.sysfs_tree import write
-from allotment.drivers.driver import Condition, News, Rediscover
+from allotment.drivers.amd.kernel import KernelHardware
+from allotment.drivers.amd.kernel_files import HostFiles
+from allotment.drivers.amd.simulated.hardware import SimulatedHardware
+from allotment.drivers.amd.simulated.sysfs_tree import write_tree
+from allotment.drivers.driver import HealthUpdate, DeviceEvent, DevicesChanged
 from allotment.fleet import hardware, parse_fleet, parse_mode
 from allotment.fleet.amd import gpus_of
 from tests.unit.cluster import idle
@@ -22,22 +22,22 @@ from tests.unit.cluster.idle import IdleClock
 RAS, LOST = "gpu.amd.com/ras", "gpu.amd.com/gpu-lost"
 
 
-def kernel(root: Path) -> Kernel:
+def kernel(root: Path) -> KernelHardware:
     machine = hardware("mi300x-8x-oam", 2)
-    write(gpus_of(machine, "n", parse_mode("", machine)), root, dies=8)
-    return Kernel(Folder(root), IdleClock(1000))
+    write_tree(gpus_of(machine, "n", parse_mode("", machine)), root, dies=8)
+    return KernelHardware(HostFiles(root), IdleClock(1000))
 
 
-def told(condition: Condition) -> tuple[str, str, dict[str, str]]:
+def told(condition: HealthUpdate) -> tuple[str, str, dict[str, str]]:
     return condition.device, condition.health, {taint.key: taint.value for taint in condition.taints}
 
 
-async def conditions(news: AsyncIterator[News], driver: AmdDriver, count: int) -> list[Condition]:
+async def conditions(news: AsyncIterator[DeviceEvent], driver: AmdDriver, count: int) -> list[HealthUpdate]:
     """The next news of devices, rediscovered in between as the framework does."""
-    found: list[Condition] = []
+    found: list[HealthUpdate] = []
     async with asyncio.timeout(5):
         async for one in news:
-            if isinstance(one, Rediscover):
+            if isinstance(one, DevicesChanged):
                 await driver.discover()
             else:
                 found.append(one)
@@ -56,12 +56,12 @@ def test_errors_that_could_not_be_corrected_and_gpus_that_do_not_answer_are_read
         (device / "ras/umc_err_count").write_text("ue: 0\nce: 12\n")
         (device / "ras/gpu_vram_bad_pages").write_text("0x1000 : 0x1000 : R\n")
         (device / "config").write_bytes(b"\x02\x10\xa1\x74" + bytes(60))
-        assert await node.ailments() == {}
+        assert await node.unhealthy_gpus() == {}
         (device / "ras/umc_err_count").write_text("ue: 2\nce: 12\nde: 0\n")
         (device / "ras/gfx_err_count").write_text("ue: 1\nce: 0\n")
-        assert await node.ailments() == {"0000:26:00.0": Ailment(errors=(("gfx", 1), ("umc", 2)))}
+        assert await node.unhealthy_gpus() == {"0000:26:00.0": GpuHealth(errors=(("gfx", 1), ("umc", 2)))}
         (device / "config").write_bytes(b"\xff" * 64)
-        assert (await node.ailments())["0000:26:00.0"].lost
+        assert (await node.unhealthy_gpus())["0000:26:00.0"].lost
 
     idle.run(story())
 
@@ -81,34 +81,34 @@ def test_troubles_are_noticed_on_a_host(tmp_path: Path) -> None:
 
 
 def test_both_troubles_are_told_at_once() -> None:
-    one = condition("gpu-1-128", Ailment(lost=True, errors=(("umc", 2), ("sdma", 1))))
+    one = condition("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
     assert told(one) == ("gpu-1-128", "Unhealthy", {LOST: "", RAS: "umc"})
     assert one.message == (
         "the GPU is lost: it no longer answers; errors that could not be corrected in umc: 2; "
         "errors that could not be corrected in sdma: 1"
     )
-    assert condition("gpu-1-128", Ailment()) == Condition("gpu-1-128", "Healthy")
+    assert condition("gpu-1-128", GpuHealth()) == HealthUpdate("gpu-1-128", "Healthy")
 
 
 def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:
     async def story() -> None:
         (machine,) = parse_fleet(["n1=2xmi300x/cpx"])
-        node = Simulated(machine)
+        node = SimulatedHardware(machine)
         driver = AmdDriver(node, "n1")
         await driver.discover()
         news = driver.watch()
         seen = asyncio.ensure_future(conditions(news, driver, 8))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        node.break_down("gpu-1=ras")
+        node.inject_faults("gpu-1=ras")
         first = await seen
         assert [told(one) for one in first] == [(f"gpu-{9 + n}-{136 + n}", "Unhealthy", {RAS: "umc"}) for n in range(8)]
-        node.break_down("gpu-1=lost")
+        node.inject_faults("gpu-1=lost")
         assert {tuple(told(one)[2]) for one in await conditions(news, driver, 8)} == {(LOST,)}
-        node.break_down("")
+        node.inject_faults("")
         last = await conditions(news, driver, 8)
         assert {one.device for one in last} == {one.device for one in first}
-        assert all(one == Condition(one.device, "Healthy") for one in last)
+        assert all(one == HealthUpdate(one.device, "Healthy") for one in last)
 
     idle.run(story())
 
@@ -116,8 +116,8 @@ def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:
 def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
     async def story() -> None:
         (machine,) = parse_fleet(["n1=mi300x-8x-oam/spx@v0"])
-        node = Simulated(machine)
-        node.break_down("gpu-0=ras")
+        node = SimulatedHardware(machine)
+        node.inject_faults("gpu-0=ras")
         driver = AmdDriver(node, "n1", vocabulary="v0")
         await driver.discover()
         (one,) = await conditions(driver.watch(), driver, 1)
@@ -129,9 +129,9 @@ def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
 def test_an_ill_gpu_that_is_divided_taints_its_parts_too() -> None:
     async def story() -> None:
         (machine,) = parse_fleet(["n1=mi300x/auto"])
-        node = Simulated(machine)
-        node.break_down("gpu-0=ras")
-        driver = AmdDriver(node, "n1", auto=True)
+        node = SimulatedHardware(machine)
+        node.inject_faults("gpu-0=ras")
+        driver = AmdDriver(node, "n1", auto_partition=True)
         (offer,) = await driver.discover()
         found = await conditions(driver.watch(), driver, 5)
         assert {one.device for one in found} == {device.name for group in offer.groups for device in group}

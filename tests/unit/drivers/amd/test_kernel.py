@@ -10,9 +10,9 @@ import pytest
 
 from allotment.drivers.amd import sysfs
 from allotment.drivers.amd.hardware import HardwareError
-from allotment.drivers.amd.kernel import Kernel, reload_module
-from allotment.drivers.amd.kernel_files import Folder
-from allotment.drivers.amd.simulated.sysfs_tree import write
+from allotment.drivers.amd.kernel import KernelHardware, reload_module
+from allotment.drivers.amd.kernel_files import HostFiles
+from allotment.drivers.amd.simulated.sysfs_tree import write_tree
 from allotment.fleet import hardware, parse_mode
 from allotment.fleet.amd import Gpu, gpus_of
 from tests.unit.cluster import idle
@@ -26,23 +26,23 @@ def facts(mode: str = "", count: int = 2) -> tuple[Gpu, ...]:
     return gpus_of(machine, "n", parse_mode(mode, machine))
 
 
-def kernel(root: Path, mode: str = "") -> Kernel:
-    write(facts(mode), root, dies=8)
-    return Kernel(Folder(root), IdleClock(1000))
+def kernel(root: Path, mode: str = "") -> KernelHardware:
+    write_tree(facts(mode), root, dies=8)
+    return KernelHardware(HostFiles(root), IdleClock(1000))
 
 
 def test_device_files_with_their_numbers_and_groups(tmp_path: Path) -> None:
     async def told() -> None:
         node = kernel(tmp_path)
         gpu, _ = await node.gpus()
-        found = await node.characters(gpu.parts[0])
+        found = await node.device_files(gpu.parts[0])
         assert [(one.path, one.major, one.minor) for one in found] == [
             ("/dev/kfd", 511, 0), ("/dev/dri/card1", 226, 1), ("/dev/dri/renderD128", 226, 128),
         ]  # fmt: skip
         assert {one.group for one in found} == {tmp_path.stat().st_gid}
         # Until udev has made them all there are none.
         (tmp_path / "dev/dri/renderD128").unlink()
-        assert await node.characters(gpu.parts[0]) == ()
+        assert await node.device_files(gpu.parts[0]) == ()
 
     idle.run(told())
 
@@ -54,11 +54,11 @@ def test_modes_are_written_as_the_kernel_spells_them(tmp_path: Path) -> None:
         async def reload() -> None:
             reloads.append(1)
 
-        write(facts(), tmp_path, dies=8)
-        node = Kernel(Folder(tmp_path), IdleClock(), reload=reload)
-        await node.set_compute(PCI, "cpx")
+        write_tree(facts(), tmp_path, dies=8)
+        node = KernelHardware(HostFiles(tmp_path), IdleClock(), reload=reload)
+        await node.set_compute_partition(PCI, "cpx")
         assert (tmp_path / sysfs.GPUS / PCI / "current_compute_partition").read_text() == "CPX"
-        await node.set_memory("nps4")
+        await node.set_memory_partition("nps4")
         for gpu in await node.gpus():
             assert (tmp_path / sysfs.GPUS / gpu.pci / "current_memory_partition").read_text() == "NPS4"
         assert reloads == [1]
@@ -70,7 +70,7 @@ def test_what_the_kernel_refuses_names_gpu_and_mode(tmp_path: Path) -> None:
     async def told() -> None:
         node = kernel(tmp_path)
         with pytest.raises(HardwareError, match=r"GPU 0000:99:00\.0: compute partition mode CPX: No such file"):
-            await node.set_compute("0000:99:00.0", "cpx")
+            await node.set_compute_partition("0000:99:00.0", "cpx")
 
     idle.run(told())
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from allotment.drivers.amd import sysfs
-from allotment.drivers.amd.kernel_files import Folder
+from allotment.drivers.amd.kernel_files import HostFiles
 from allotment.drivers.amd.simulated.hardware import SimulatedFiles
-from allotment.drivers.amd.simulated.sysfs_tree import write
+from allotment.drivers.amd.simulated.sysfs_tree import write_tree
 from allotment.fleet import hardware, parse_mode, servers
 from allotment.fleet.amd import Gpu, devices_of_gpus, gpus_of
 from allotment.model.quantity import Quantity
@@ -37,35 +37,35 @@ def test_every_profile_is_read_back_from_its_files(name: str, mode: str, tmp_pat
     model = machine.accelerator
     facts = gpus_of(machine, "n", parse_mode(mode, machine))
     dies = max((one.per_gpu for one in model.partitions), default=1)
-    write(facts, tmp_path, model.gfx, dies)
-    assert sysfs.gpus(Folder(tmp_path)) == facts
+    write_tree(facts, tmp_path, model.gfx, dies)
+    assert sysfs.gpus(HostFiles(tmp_path)) == facts
     assert sysfs.gpus(SimulatedFiles(facts, model.gfx, dies)) == facts
 
 
 def test_no_module_is_no_gpu(tmp_path: Path) -> None:
-    assert sysfs.gpus(Folder(tmp_path)) == ()
+    assert sysfs.gpus(HostFiles(tmp_path)) == ()
 
 
 def test_two_gpus_of_one_location_in_different_domains_keep_their_partitions_apart(tmp_path: Path) -> None:
     first = gpus("cpx", count=1)[0]
     parts = tuple(part._replace(card=part.card + 8, render=part.render + 8) for part in first.parts)
     second = first._replace(pci="0001" + first.pci[4:], parts=parts, unique_id="7")
-    write((first, second), tmp_path)
-    assert [gpu.parts for gpu in sysfs.gpus(Folder(tmp_path))] == [first.parts, second.parts]
+    write_tree((first, second), tmp_path)
+    assert [gpu.parts for gpu in sysfs.gpus(HostFiles(tmp_path))] == [first.parts, second.parts]
 
 
 def test_partitions_of_newer_kernels_have_a_dot_in_their_names(tmp_path: Path) -> None:
     (facts,) = gpus("dpx", count=1)
-    write([facts], tmp_path)
+    write_tree([facts], tmp_path)
     platform = tmp_path / sysfs.PLATFORM
     (platform / "amdgpu_xcp_0").rename(platform / "amdgpu_xcp.0")
-    assert len(sysfs.gpus(Folder(tmp_path))[0].parts) == 2
+    assert len(sysfs.gpus(HostFiles(tmp_path))[0].parts) == 2
 
 
 def test_a_gpu_without_partition_files_is_published_whole(tmp_path: Path) -> None:
     (facts,) = gpus(name="mi250x", count=1)
-    write([facts], tmp_path, "gfx90a")
-    (found,) = sysfs.gpus(Folder(tmp_path))
+    write_tree([facts], tmp_path, "gfx90a")
+    (found,) = sysfs.gpus(HostFiles(tmp_path))
     (device,) = devices_of_gpus([found], "v1")
     assert device.attributes["type"].string == "amdgpu"
     assert "partitionProfile" not in device.attributes
@@ -77,8 +77,8 @@ def test_a_gpu_without_partition_files_is_published_whole(tmp_path: Path) -> Non
 )
 def test_a_module_s_version_becomes_one_that_the_api_takes(tmp_path: Path, text: str, published: str) -> None:
     (facts,) = gpus(count=1)
-    write([facts._replace(driver_version=text)], tmp_path)
-    found = sysfs.gpus(Folder(tmp_path))
+    write_tree([facts._replace(driver_version=text)], tmp_path)
+    found = sysfs.gpus(HostFiles(tmp_path))
     (old,), (device,) = devices_of_gpus(found, "v0"), devices_of_gpus(found, "v1")
     assert old.attributes["driverVersion"].version == device.attributes["driverVersion"].version == published
     assert device.attributes["driverVersionFull"].string == (text or "0.0.0")
@@ -86,15 +86,15 @@ def test_a_module_s_version_becomes_one_that_the_api_takes(tmp_path: Path, text:
 
 def test_memory_of_which_the_kernel_says_nothing_is_not_made_up(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
-    write([facts._replace(parts=(facts.parts[0]._replace(memory_bytes=None),))], tmp_path)
-    (device,) = devices_of_gpus(sysfs.gpus(Folder(tmp_path)), "v1")
+    write_tree([facts._replace(parts=(facts.parts[0]._replace(memory_bytes=None),))], tmp_path)
+    (device,) = devices_of_gpus(sysfs.gpus(HostFiles(tmp_path)), "v1")
     assert device.capacity["memory"].value == Quantity.of_int(0)
 
 
 def test_where_a_machine_has_no_numa_and_no_root_the_attributes_are_left_out(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
-    write([facts._replace(numa=None, pcie_root=None)], tmp_path)
-    (found,) = sysfs.gpus(Folder(tmp_path))
+    write_tree([facts._replace(numa=None, pcie_root=None)], tmp_path)
+    (found,) = sysfs.gpus(HostFiles(tmp_path))
     assert (found.numa, found.pcie_root) == (None, None)
     (device,) = devices_of_gpus([found], "v1")
     assert not {"numaNode", "resource.kubernetes.io/pcieRoot"} & device.attributes.keys()
@@ -102,30 +102,30 @@ def test_where_a_machine_has_no_numa_and_no_root_the_attributes_are_left_out(tmp
 
 def test_a_card_that_does_not_tell_its_name_is_known_by_its_id(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
-    write([facts._replace(product="")], tmp_path)
-    assert sysfs.gpus(Folder(tmp_path))[0].product == "AMD_Instinct_MI300X_OAM"
+    write_tree([facts._replace(product="")], tmp_path)
+    assert sysfs.gpus(HostFiles(tmp_path))[0].product == "AMD_Instinct_MI300X_OAM"
 
 
 def test_a_gpu_that_compute_does_not_know_is_there_without_units(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
-    write([facts], tmp_path)
+    write_tree([facts], tmp_path)
     (tmp_path / sysfs.TOPOLOGY / "1" / "properties").unlink()
-    (found,) = sysfs.gpus(Folder(tmp_path))
+    (found,) = sysfs.gpus(HostFiles(tmp_path))
     assert [part.compute_units for part in found.parts] == [0]
 
 
 def test_partition_devices_that_are_not_in_use_are_no_partitions(tmp_path: Path) -> None:
     (facts,) = gpus("cpx", count=1)
-    write([facts], tmp_path)
+    write_tree([facts], tmp_path)
     for node in range(2, 9):
         (tmp_path / sysfs.TOPOLOGY / str(node) / "properties").write_text("simd_count 0\n")
-    assert len(sysfs.gpus(Folder(tmp_path))[0].parts) == 1
+    assert len(sysfs.gpus(HostFiles(tmp_path))[0].parts) == 1
 
 
 def test_settings_of_a_model_that_nobody_knows_come_from_the_kernel(tmp_path: Path) -> None:
     (facts,) = gpus(count=1)
-    write([facts._replace(device_id="0x9999")], tmp_path, dies=6)
-    settings = sysfs.gpus(Folder(tmp_path))[0].settings
+    write_tree([facts._replace(device_id="0x9999")], tmp_path, dies=6)
+    settings = sysfs.gpus(HostFiles(tmp_path))[0].settings
     assert [(one.compute, one.memory, one.parts) for one in settings] == [
         ("spx", "nps1", 1), ("dpx", "nps1", 2), ("qpx", "nps1", 4), ("cpx", "nps1", 6),
     ]  # fmt: skip

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cdi.lookup import Devices
-from allotment.cdi.store import Memory
+from allotment.cdi.lookup import CdiDevices
+from allotment.cdi.store import MemoryStore
 from allotment.drivers.amd import pci_binding
 from allotment.drivers.amd.config import VERSION, Iommu, VfioDeviceConfig
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import Hardware, HardwareError
-from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated.hardware import Simulated
-from allotment.drivers.driver import Claim, Granted, Ready, Refused
-from allotment.drivers.host import Host, MemoryStorage
+from allotment.drivers.amd.kernel import KernelHardware
+from allotment.drivers.amd.simulated.hardware import SimulatedHardware
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ReadyDevice, ClaimError
+from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
-from allotment.drivers.publishing.slice_builder import slices
+from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.fleet import hardware, parse_fleet, slices_of
 from allotment.fleet.amd import Function, functions_of, gpus_of
 from allotment.fleet.modes import VirtualMachines
@@ -47,20 +47,20 @@ class Guests:
 
     def restart(self) -> None:
         self.driver = AmdDriver(self.hardware, "n1", guests=True)
-        self.driver.recovered(tuple(self.plans.values()))
+        self.driver.restore(tuple(self.plans.values()))
 
     async def names(self) -> list[str]:
         (offer,) = await self.driver.discover()
         return [device.name for group in offer.groups for device in group]
 
-    async def prepare(self, uid: str, device: str, config: Any = None, *, admin: bool = False) -> Ready:
-        granted = Granted("gpu", "n1", device, config, admin=admin)
-        claim = Claim(uid, "shop", uid, (granted,), tuple(self.plans.values()))
+    async def prepare(self, uid: str, device: str, config: Any = None, *, admin: bool = False) -> ReadyDevice:
+        granted = AllocatedDevice("gpu", "n1", device, config, admin_access=admin)
+        claim = AllocatedClaim(uid, "shop", uid, (granted,), tuple(self.plans.values()))
         plan = self.driver.plan(claim)
         self.plans[uid] = plan
         try:
             return (await self.driver.prepare(claim, plan)).devices["n1", device, ""]
-        except Refused:
+        except ClaimError:
             await self.unprepare(uid)
             raise
 
@@ -68,7 +68,7 @@ class Guests:
         plan = self.plans.pop(uid)
         try:
             await self.driver.unprepare(plan, tuple(self.plans.values()))
-        except Refused:
+        except ClaimError:
             self.plans[uid] = plan
             raise
 
@@ -78,12 +78,12 @@ class Guests:
 
 async def simulated(fleet: str = "mi300x-8x-oam/vfio") -> Guests:
     (machine,) = parse_fleet([f"n1={fleet}"])
-    guests = Guests(Simulated(machine))
+    guests = Guests(SimulatedHardware(machine))
     await guests.names()
     return guests
 
 
-def paths(ready: Ready) -> list[str]:
+def paths(ready: ReadyDevice) -> list[str]:
     return [node.path for node in ready.edits.device_nodes]
 
 
@@ -91,8 +91,8 @@ def paths(ready: Ready) -> list[str]:
 def test_a_node_publishes_what_its_profile_would(mode: str) -> None:
     async def told() -> None:
         (machine,) = parse_fleet([f"n1=mi300x-8x-oam/{mode}"])
-        (offer,) = await AmdDriver(Simulated(machine), "n1", guests=True).discover()
-        found = slices(offer, "gpu.amd.com", "n1", Features("1.36"))
+        (offer,) = await AmdDriver(SimulatedHardware(machine), "n1", guests=True).discover()
+        found = build_slices(offer, "gpu.amd.com", "n1", Features("1.36"))
         assert found.notes == ()
         wanted = slices_of(machine.hardware, machine.mode, "n1")
         assert [one.devices for one in found.specs] == [one.spec.devices for one in wanted]
@@ -107,7 +107,7 @@ def test_a_gpu_is_handed_over_for_a_claim_and_given_back_after_it() -> None:
         before = await node.driver.discover()
         ready = await node.prepare("c", "gpu-vfio-2")
         assert paths(ready) == ["/dev/vfio/22", "/dev/vfio/vfio"]
-        assert ready.data == {"type": "vfio", "pciBusID": "0000:46:00.0", "iommuGroup": "22"}
+        assert ready.status_data == {"type": "vfio", "pciBusID": "0000:46:00.0", "iommuGroup": "22"}
         assert await node.drivers() == ["amdgpu"] * 2 + ["vfio-pci"] + ["amdgpu"] * 5
         assert len(await node.hardware.gpus()) == 7
         # A virtual machine has it; what is published of it is the same.
@@ -173,13 +173,13 @@ def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -
     async def told() -> None:
         node = await simulated()
         await node.prepare("c", "gpu-vfio-1")
-        assert isinstance(node.hardware, Simulated)
-        node.hardware.break_down("gpu-0=gone,gpu-1=gone")
+        assert isinstance(node.hardware, SimulatedHardware)
+        node.hardware.inject_faults("gpu-0=gone,gpu-1=gone")
         assert (await node.names())[0] == "gpu-vfio-2"
-        with pytest.raises(Refused, match=r"n1/gpu-vfio-0 is not on this node \(any more\)"):
+        with pytest.raises(ClaimError, match=r"n1/gpu-vfio-0 is not on this node \(any more\)"):
             await node.prepare("d", "gpu-vfio-0")
         await node.unprepare("c")
-        node.hardware.break_down("")
+        node.hardware.inject_faults("")
         assert sorted(await node.names()) == [f"gpu-vfio-{number}" for number in range(8)]
 
     idle.run(told())
@@ -188,7 +188,7 @@ def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -
 def test_administrators_get_none() -> None:
     async def told() -> None:
         node = await simulated("mi300x/vfio")
-        with pytest.raises(Refused, match="would take it away from others"):
+        with pytest.raises(ClaimError, match="would take it away from others"):
             await node.prepare("c", "gpu-vfio-0", admin=True)
 
     idle.run(told())
@@ -209,7 +209,7 @@ def folder(root: Path, groups: Sequence[int] = (), count: int = 2) -> Bindable:
 def test_functions_are_read_back_from_files(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        assert await Kernel(files, IdleClock()).functions() == tuple(files.functions.by_address.values())
+        assert await KernelHardware(files, IdleClock()).functions() == tuple(files.functions.by_address.values())
 
     idle.run(told())
 
@@ -217,7 +217,7 @@ def test_functions_are_read_back_from_files(tmp_path: Path) -> None:
 def test_what_the_kernel_is_told(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, IdleClock()))
+        node = Guests(KernelHardware(files, IdleClock()))
         assert await node.names() == ["gpu-vfio-0", "gpu-vfio-1"]
         ready = await node.prepare("c", "gpu-vfio-1")
         assert files.written == ["driver_override=vfio-pci", "unbind=0000:26:00.0", "drivers_probe=0000:26:00.0"]
@@ -234,11 +234,11 @@ def test_what_the_kernel_is_told(tmp_path: Path) -> None:
 
 def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
     async def told() -> None:
-        node = Guests(Kernel(folder(tmp_path, groups=(7, 7), count=3), IdleClock()))
+        node = Guests(KernelHardware(folder(tmp_path, groups=(7, 7), count=3), IdleClock()))
         await node.names()
         await node.prepare("c", "gpu-vfio-0")
         assert await node.drivers() == ["vfio-pci", "vfio-pci", "amdgpu"]
-        with pytest.raises(Refused, match="of the same GPU or IOMMU group is still prepared for another claim"):
+        with pytest.raises(ClaimError, match="of the same GPU or IOMMU group is still prepared for another claim"):
             await node.prepare("d", "gpu-vfio-1")
         await node.unprepare("c")
         assert await node.drivers() == ["amdgpu"] * 3
@@ -249,7 +249,7 @@ def test_gpus_of_one_iommu_group_go_together(tmp_path: Path) -> None:
 def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, IdleClock()))
+        node = Guests(KernelHardware(files, IdleClock()))
         await node.names()
         sound = tmp_path / "sys/devices/pci0000:00/0000:05:00.1"
         sound.mkdir(parents=True)
@@ -257,7 +257,7 @@ def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) ->
         (sound / "driver").symlink_to("../../../bus/pci/drivers/snd_hda_intel")
         (tmp_path / "sys/bus/pci/devices/0000:05:00.1").symlink_to("../../../devices/pci0000:00/0000:05:00.1")
         (tmp_path / "sys/kernel/iommu_groups/20/devices/0000:05:00.1").touch()
-        with pytest.raises(Refused, match=r"its IOMMU group has other devices in use: 0000:05:00\.1"):
+        with pytest.raises(ClaimError, match=r"its IOMMU group has other devices in use: 0000:05:00\.1"):
             await node.prepare("c", "gpu-vfio-0")
         assert await node.drivers() == ["amdgpu", "amdgpu"]
         assert node.plans == {}
@@ -268,13 +268,13 @@ def test_an_iommu_group_with_something_else_in_use_is_refused(tmp_path: Path) ->
 def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Kernel(files, IdleClock())
+        node = KernelHardware(files, IdleClock())
         opened = tmp_path / "proc/123/fd"
         opened.mkdir(parents=True)
         (opened / "4").symlink_to("/dev/dri/renderD128")
         with pytest.raises(HardwareError, match="process 123 has it open"):
-            await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=0.01)
-        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.ask, leaving=5))
+            await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, leaving=0.01)
+        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, leaving=5))
         await asyncio.sleep(0.02)
         (opened / "4").unlink()
         await waiting
@@ -287,10 +287,10 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
 def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -> None:
     async def told() -> None:
         files = folder(tmp_path)
-        node = Guests(Kernel(files, IdleClock()))
+        node = Guests(KernelHardware(files, IdleClock()))
         await node.names()
         files.refused = step
-        with pytest.raises(Refused, match=f"{step}: Device or resource busy"):
+        with pytest.raises(ClaimError, match=f"{step}: Device or resource busy"):
             await node.prepare("c", "gpu-vfio-0")
         files.refused = ""
         if "c" in node.plans:
@@ -303,7 +303,7 @@ def test_a_kernel_that_refuses_leaves_all_as_it_was(tmp_path: Path, step: str) -
 
 def test_without_an_iommu_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
     async def told() -> None:
-        node = Kernel(folder(tmp_path, groups=(-1, -1)), IdleClock())
+        node = KernelHardware(folder(tmp_path, groups=(-1, -1)), IdleClock())
         assert await node.functions() == ()
         with pytest.raises(HardwareError, match="is the IOMMU switched on"):
             await node.bind("0000:05:00.0", "vfio-pci")
@@ -317,9 +317,9 @@ def test_without_an_iommu_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
 def test_claims_through_the_framework() -> None:
     async def told() -> None:
         guests = await simulated("2xmi300x/vfio")
-        client, store = MemoryClient(), Memory()
+        client, store = MemoryClient(), MemoryStore()
         driver = NodeDriver(
-            guests.driver, Host("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
+            guests.driver, DriverHost("n1", "boot", MemoryStorage(), store), client, IdleClock(), random=Random(1)
         )  # fmt: skip
         await driver.recover()
         parameters = {"apiVersion": VERSION, "kind": "VfioDeviceConfig", "iommu": {"backendPolicy": "PreferIommuFD"}}
@@ -329,7 +329,7 @@ def test_claims_through_the_framework() -> None:
         ref = put_claim(client, "guest", "gpu-vfio-1", driver="gpu.amd.com", config=config)
         answer = (await driver.prepare([ref]))[ref.uid]
         assert answer.error == ""
-        edits = Devices([store]).edits(answer.devices[0].cdi_ids)
+        edits = CdiDevices([store]).edits(answer.devices[0].cdi_ids)
         assert [node.path for node in edits.device_nodes] == ["/dev/vfio/devices/vfio1", "/dev/iommu"]
         wrong = {"apiVersion": VERSION, "kind": "VfioDeviceConfig", "iommu": {"backendPolicy": "Newest"}}
         config = [{"source": "FromClaim", "requests": [], "opaque": {"driver": "gpu.amd.com", "parameters": wrong}}]
@@ -361,7 +361,7 @@ def test_every_function_has_one_owner_and_all_is_as_before_in_the_end(steps: lis
                 await node.prepare(uid, f"gpu-vfio-{gpu}")
                 owners[uid] = gpu
             else:
-                with pytest.raises(Refused, match="still prepared"):
+                with pytest.raises(ClaimError, match="still prepared"):
                     await node.prepare(uid, f"gpu-vfio-{gpu}")
             assert {n for n, one in enumerate(await node.drivers()) if one == "vfio-pci"} == set(owners.values())
         for uid in tuple(node.plans):

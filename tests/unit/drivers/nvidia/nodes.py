@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from allotment.drivers.driver import Claim, Granted, Prepared, Ready
-from allotment.drivers.nvidia.config import ALL_ON, VERSION, Gates
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, PreparedClaim, ReadyDevice
+from allotment.drivers.nvidia.config import ALL_ON, VERSION, FeatureGates
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.simulated.fault_injection import Faults
+from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.drivers.preparation import configuration
 from allotment.fleet.hardware import hardware
@@ -27,26 +27,26 @@ class Simulated(NamedTuple):
 
     driver: NvidiaDriver
     hardware: SimulatedHardware
-    faults: Faults
+    faults: FaultInjector
     pci: tuple[str, ...]
 
-    def plan(self, uid: str, *granted: Granted, others: tuple[Tree, ...] = ()) -> Tree:
+    def plan(self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()) -> Tree:
         """The plan of a claim."""
-        return self.driver.plan(Claim(uid, "default", uid, granted, others))
+        return self.driver.plan(AllocatedClaim(uid, "default", uid, granted, others))
 
-    async def prepare(self, uid: str, *granted: Granted, others: tuple[Tree, ...] = ()) -> tuple[Tree, Prepared]:
+    async def prepare(self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()) -> tuple[Tree, PreparedClaim]:
         """Prepare a claim: its plan and what came of it."""
-        claim = Claim(uid, "default", uid, granted, others)
+        claim = AllocatedClaim(uid, "default", uid, granted, others)
         plan = self.driver.plan(claim)
         return plan, await self.driver.prepare(claim, plan)
 
     def card(self, minor: int = 0) -> Any:
         """What a GPU is set to."""
-        return self.hardware.picture().cards[self.pci[minor]]
+        return self.hardware.snapshot().cards[self.pci[minor]]
 
     def daemons(self) -> list[Any]:
         """The MPS daemons that run."""
-        return list(self.hardware.picture().daemons.values())
+        return list(self.hardware.snapshot().daemons.values())
 
 
 async def node(
@@ -54,7 +54,7 @@ async def node(
     mode: str = "full",
     *,
     gpus: int | None = None,
-    gates: Gates = ALL_ON,
+    gates: FeatureGates = ALL_ON,
     state: Path | None = None,
     address: Callable[[str], str] | None = None,
 ) -> Simulated:
@@ -63,16 +63,16 @@ async def node(
     parsed = parse_mode(mode, what)
     assert isinstance(parsed, NvidiaMode)
     facts = gpus_of(what, NODE, parsed)
-    faults = Faults()
+    faults = FaultInjector()
     simulated = SimulatedHardware(
-        facts, state, made=made_of(facts, NODE, parsed), name=NODE, address=address, faults=faults
+        facts, state, fixed_mig=made_of(facts, NODE, parsed), name=NODE, address=address, faults=faults
     )
     driver = NvidiaDriver(simulated, parsed, gates=gates)
     await driver.discover()
     return Simulated(driver, simulated, faults, tuple(slot.pci for slot in what.slots))
 
 
-def config(kind: str, gates: Gates = ALL_ON, **fields: Any) -> Any:
+def config(kind: str, gates: FeatureGates = ALL_ON, **fields: Any) -> Any:
     """Parameters, read and checked as the framework does."""
     driver = NvidiaDriver(SimulatedHardware(()), Full(), gates=gates)
     value = configuration.decode({"apiVersion": VERSION, "kind": kind, **fields}, driver.configs)
@@ -82,10 +82,10 @@ def config(kind: str, gates: Gates = ALL_ON, **fields: Any) -> Any:
 
 def gpu(
     device: str, config: Any = None, *, request: str = "gpu", share: str = "", admin: bool = False, **consumed: str
-) -> Granted:
+) -> AllocatedDevice:
     """A device that a claim was given."""
     amounts = {name: Quantity.parse(amount) for name, amount in consumed.items()}
-    return Granted(request, NODE, device, config, admin, share, amounts)
+    return AllocatedDevice(request, NODE, device, config, admin, share, amounts)
 
 
 def mps(**fields: Any) -> Any:
@@ -98,17 +98,17 @@ def slicing(interval: str) -> Any:
     return config("GpuConfig", sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}})
 
 
-def only(prepared: Prepared) -> Ready:
+def only(prepared: PreparedClaim) -> ReadyDevice:
     """The one device of a claim."""
     (ready,) = prepared.devices.values()
     return ready
 
 
-def env(ready: Ready) -> dict[str, str]:
+def env(ready: ReadyDevice) -> dict[str, str]:
     """The variables that a container gets of a device."""
     return dict(variable.split("=", 1) for variable in ready.edits.env)
 
 
-def paths(ready: Ready) -> list[str]:
+def paths(ready: ReadyDevice) -> list[str]:
     """The device nodes that a container gets of a device."""
     return [each.path for each in ready.edits.device_nodes]

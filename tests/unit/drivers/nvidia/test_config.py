@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.nvidia.config import (
     ALL_ON,
     INTERVALS,
-    Gates,
+    FeatureGates,
     GpuConfig,
     MigDeviceConfig,
     VfioDeviceConfig,
@@ -21,8 +21,8 @@ GPU_A = "GPU-00000000-0000-0000-0000-00000000000a"
 GPU_B = "GPU-00000000-0000-0000-0000-00000000000b"
 
 
-def refusal(kind: str, gates: Gates = ALL_ON, **fields: object) -> str:
-    with pytest.raises(Refused) as caught:
+def refusal(kind: str, gates: FeatureGates = ALL_ON, **fields: object) -> str:
+    with pytest.raises(ClaimError) as caught:
         config(kind, gates, **fields)
     assert caught.value.permanent == (gates == ALL_ON), "whoever runs the driver can switch a gate on"
     return str(caught.value)
@@ -96,7 +96,7 @@ def test_per_device_limits_go_by_sorted_uuid_and_win_over_the_default() -> None:
 
 @pytest.mark.parametrize("key", ["2", GPU_A.replace("a", "c")])
 def test_a_limit_for_a_device_that_the_claim_has_not_is_refused(key: str) -> None:
-    with pytest.raises(Refused, match="the claim has no such device") as caught:
+    with pytest.raises(ClaimError, match="the claim has no such device") as caught:
         memory_limits((GPU_A, GPU_B), None, {key: 10})
     assert f"0 ({GPU_A}), 1 ({GPU_B})" in str(caught.value)
 
@@ -123,11 +123,11 @@ def test_an_unknown_strategy_is_refused() -> None:
 @pytest.mark.parametrize(
     ("gates", "strategy", "gate"),
     [
-        (Gates(time_slicing_settings=False), "TimeSlicing", "TimeSlicingSettings"),
-        (Gates(mps_support=False), "MPS", "MPSSupport"),
+        (FeatureGates(time_slicing_settings=False), "TimeSlicing", "TimeSlicingSettings"),
+        (FeatureGates(mps_support=False), "MPS", "MPSSupport"),
     ],
 )
-def test_a_strategy_that_is_switched_off_is_explained(gates: Gates, strategy: str, gate: str) -> None:
+def test_a_strategy_that_is_switched_off_is_explained(gates: FeatureGates, strategy: str, gate: str) -> None:
     for kind in ("GpuConfig", "MigDeviceConfig"):
         text = refusal(kind, gates, sharing={"strategy": strategy})
         assert f"feature gate {gate} is off" in text

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from allotment.cdi.store import Memory
+from allotment.cdi.store import MemoryStore
 from allotment.drivers.host import MemoryStorage
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
-from allotment.drivers.nvidia.plan import read
+from allotment.drivers.nvidia.plan import decode
 from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.preparation.checkpoint import Checkpoint
 from allotment.drivers.preparation.node_driver import NodeDriver
@@ -77,7 +77,7 @@ class Story:
     def __init__(self, there: Simulated, menu: Sequence[Wanted]) -> None:
         self.there = there
         self.client = MemoryClient()
-        self.host = memory_host(storage=MemoryStorage(), cdi=Memory())
+        self.host = memory_host(storage=MemoryStorage(), cdi=MemoryStore())
         self.refs: list[ClaimRef] = []
         for number, wanted in enumerate(menu):
             parameters = {"apiVersion": VERSION, "kind": wanted.kind, "sharing": wanted.sharing}
@@ -93,7 +93,7 @@ class Story:
         driver = NvidiaDriver(self.there.hardware, self.there.driver.mode)
         self.driver = NodeDriver(driver, self.host, self.client, IdleClock(), status=False)
         await self.driver.recover()
-        await self.driver.offers()
+        await self.driver.discover_pools()
 
     async def call(self, what: str, claim: int) -> None:
         """A kubelet's call; after a crash the next process."""
@@ -110,12 +110,12 @@ class Story:
         checkpoint.load()
         entries = dict(checkpoint)
         assert {entry.state for entry in entries.values()} <= {"completed"}
-        plans = [read(entry.plan) for entry in entries.values()]
-        picture = self.there.hardware.picture()
+        plans = [decode(entry.plan) for entry in entries.values()]
+        picture = self.there.hardware.snapshot()
         assert set(picture.daemons) == {daemon.key for plan in plans for daemon in plan.daemons}
         for pci, card in picture.cards.items():
-            mine = [held for plan in plans for held in plan.held if held.pci == pci]
-            made = sorted((held.profile_id, held.start) for held in mine if held.made)
+            mine = [held for plan in plans for held in plan.devices if held.pci == pci]
+            made = sorted((held.profile_id, held.start) for held in mine if held.dynamic)
             assert sorted((each.profile_id, each.start) for each in card.instances) == made
             assert all(each.uuid for each in card.instances)
             hopper = self.there.driver._inventory.gpu(pci)
@@ -155,7 +155,7 @@ def test_the_hardware_is_as_the_claims_on_record_say(
         for ref in story.refs:
             await story.driver.unprepare([ref])
         story.check()
-        assert not story.there.hardware.picture().daemons
+        assert not story.there.hardware.snapshot().daemons
 
     idle.run(told())
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import HardwareError
-from allotment.drivers.nvidia.simulated.fault_injection import Faults
+from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import Full, Vfio
@@ -22,9 +22,9 @@ def on(story: Story, machine: str = "dgx-a100-40gb", mode: str = "full", **more:
 
     async def told() -> None:
         there = await node(machine, mode, **more)
-        before = there.hardware.picture()
+        before = there.hardware.snapshot()
         await story(there)
-        after = there.hardware.picture()
+        after = there.hardware.snapshot()
         after.serial = before.serial
         assert after == before
 
@@ -36,14 +36,14 @@ def on(story: Story, machine: str = "dgx-a100-40gb", mode: str = "full", **more:
 
 def test_a_gpu_without_parameters_is_given_and_left_alone() -> None:
     async def story(n: Simulated) -> None:
-        before = n.hardware.picture()
+        before = n.hardware.snapshot()
         plan, prepared = await n.prepare("c1", gpu("gpu-0"))
-        assert n.hardware.picture() == before
+        assert n.hardware.snapshot() == before
         assert list(prepared.devices) == [("n1", "gpu-0", "")]
         ready = only(prepared)
         assert paths(ready) == ["/dev/nvidia0"]
-        assert ready.data is not None
-        assert ready.data["uuid"] == (await n.hardware.gpus())[0].uuid
+        assert ready.status_data is not None
+        assert ready.status_data["uuid"] == (await n.hardware.gpus())[0].uuid
         await n.driver.unprepare(plan)
 
     on(story)
@@ -65,7 +65,7 @@ def test_time_slices_are_set_and_set_back(interval: str, level: int) -> None:
     async def story(n: Simulated) -> None:
         plan, prepared = await n.prepare("c1", gpu("gpu-1", slicing(interval)))
         assert (n.card(1).interval, n.card(1).mode, n.card(0).interval) == (level, "DEFAULT", 0)
-        assert only(prepared).data == {
+        assert only(prepared).status_data == {
             "type": "gpu",
             "uuid": n.driver._inventory.gpus[1].uuid,
             "pciBusID": n.pci[1],
@@ -126,7 +126,7 @@ def test_memory_limits_of_single_devices_go_by_index_of_the_sorted_uuids() -> No
 
 def test_a_limit_for_a_device_that_the_claim_has_not_is_refused_before_anything_is_done() -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match="the claim has no such device") as caught:
+        with pytest.raises(ClaimError, match="the claim has no such device") as caught:
             n.plan("c1", gpu("gpu-0", mps(defaultPerDevicePinnedMemoryLimit={"1": "2Gi"})))
         assert caught.value.permanent
 
@@ -140,7 +140,7 @@ def test_users_of_all_sorts_need_volta() -> None:
         await n.driver.unprepare(plan)
         old = n.driver._inventory
         n.driver._inventory = old._replace(gpus=tuple(g._replace(compute_capability="6.1") for g in old.gpus))
-        with pytest.raises(Refused, match=r"wanted compute capability 7\.0 or more"):
+        with pytest.raises(ClaimError, match=r"wanted compute capability 7\.0 or more"):
             n.plan("c2", gpu("gpu-0", mps(multiUser=True)))
 
     on(story, "v100")
@@ -165,12 +165,12 @@ def test_one_claim_mixes_ways_of_sharing() -> None:
 def test_admin_access_looks_and_changes_nothing() -> None:
     async def story(n: Simulated) -> None:
         plan, _ = await n.prepare("user", gpu("gpu-0", mps()))
-        before = n.hardware.picture()
+        before = n.hardware.snapshot()
         watching, prepared = await n.prepare("admin", gpu("gpu-0", admin=True), others=(plan,))
         assert paths(only(prepared)) == ["/dev/nvidia0"]
-        assert n.hardware.picture() == before
+        assert n.hardware.snapshot() == before
         await n.driver.unprepare(watching, (plan,))
-        assert n.hardware.picture() == before
+        assert n.hardware.snapshot() == before
         await n.driver.unprepare(plan, (watching,))
 
     on(story)
@@ -192,7 +192,7 @@ def test_a_claim_that_also_looks_at_its_own_device_uses_it_all_the_same(first: s
 def test_a_device_that_another_claim_still_has_is_refused_with_its_name() -> None:
     async def story(n: Simulated) -> None:
         first, _ = await n.prepare("c1", gpu("gpu-0", slicing("Long")))
-        with pytest.raises(Refused, match="still prepared for claim c1") as caught:
+        with pytest.raises(ClaimError, match="still prepared for claim c1") as caught:
             n.plan("c2", gpu("gpu-0"), others=(first,))
         assert not caught.value.permanent
         assert n.card().interval == 3
@@ -204,7 +204,7 @@ def test_a_device_that_another_claim_still_has_is_refused_with_its_name() -> Non
 @pytest.mark.parametrize("device", ["gpu-8", "gpu-0-mig-1g5gb-19-0", "nic-0"])
 def test_a_device_that_is_not_there_is_refused(device: str) -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match=device):
+        with pytest.raises(ClaimError, match=device):
             n.plan("c1", gpu(device))
 
     on(story)
@@ -219,7 +219,7 @@ def test_a_mig_device_is_made_for_its_claim_and_destroyed_after_it() -> None:
         (piece,) = await n.hardware.mig_devices(n.pci[0])
         assert (piece.profile_id, piece.start) == (9, 4)
         ready = only(prepared)
-        assert ready.data == {"type": "mig", "uuid": piece.uuid, "pciBusID": n.pci[0]}
+        assert ready.status_data == {"type": "mig", "uuid": piece.uuid, "pciBusID": n.pci[0]}
         assert paths(ready) == ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"]
         await n.driver.unprepare(plan)
         again, _ = await n.prepare("c2", gpu("gpu-0-mig-3g20gb-9-4"))
@@ -243,7 +243,7 @@ def test_seven_pieces_of_one_gpu_and_an_eighth_does_not_fit() -> None:
     async def story(n: Simulated) -> None:
         plans = [(await n.prepare(f"c{start}", gpu(f"gpu-0-mig-1g5gb-19-{start}")))[0] for start in range(7)]
         assert len({piece.uuid for piece in await n.hardware.mig_devices(n.pci[0])}) == 7
-        with pytest.raises(Refused, match="Insufficient Resources"):
+        with pytest.raises(ClaimError, match="Insufficient Resources"):
             await n.prepare("c8", gpu("gpu-0-mig-1g10gb-15-6"), others=tuple(plans))
         await n.driver.unprepare(n.plan("c8", gpu("gpu-0-mig-1g10gb-15-6")), tuple(plans))
         for plan in plans:
@@ -260,7 +260,7 @@ def test_on_hopper_mig_is_switched_on_with_the_first_and_off_with_the_last() -> 
         second, _ = await n.prepare("c2", gpu("gpu-0-mig-1g10gb-19-4"), others=(first,))
         assert n.card().mig
         assert await n.driver.discover() == published
-        with pytest.raises(Refused, match="is in the way of gpu-0-mig"):
+        with pytest.raises(ClaimError, match="is in the way of gpu-0-mig"):
             n.plan("c3", gpu("gpu-0"), others=(first, second))
         await n.driver.unprepare(first, (second,))
         assert n.card().mig
@@ -275,7 +275,7 @@ def test_a_whole_gpu_is_given_when_it_has_left_mig() -> None:
         with n.hardware._kept.change() as state:
             state.cards[n.pci[0]].mig = True  # a monitor had it open when its last MIG device went
         n.faults.fail("leave_mig")
-        with pytest.raises(Refused, match=r"preparing gpu-0: .*leave_mig"):
+        with pytest.raises(ClaimError, match=r"preparing gpu-0: .*leave_mig"):
             await n.prepare("c1", gpu("gpu-0"))
         assert n.card().mig
         await n.prepare("c1", gpu("gpu-0", admin=True))
@@ -290,7 +290,7 @@ def test_two_pieces_in_one_claim_are_both_or_none() -> None:
     async def story(n: Simulated) -> None:
         both = (gpu("gpu-0-mig-3g20gb-9-0"), gpu("gpu-0-mig-2g10gb-14-4"))
         n.faults.fail("create_mig", moment="between", times=1)
-        with pytest.raises(Refused, match="simulated failure"):
+        with pytest.raises(ClaimError, match="simulated failure"):
             await n.prepare("c1", *both)
         # Its GPU instance went with it: nothing to find by name, nothing in the way.
         assert n.card().instances == []
@@ -327,14 +327,14 @@ def test_time_slicing_on_a_mig_device_does_nothing() -> None:
 
 def test_fixed_mig_devices_are_looked_up_and_left_where_they_are() -> None:
     async def story(n: Simulated) -> None:
-        before = n.hardware.picture()
+        before = n.hardware.snapshot()
         (offer,) = await n.driver.discover()
         published = {device.name: device for group in offer.groups for device in group}
         plan, prepared = await n.prepare("c1", gpu("gpu-0-mig-1g5gb-19-6"))
         uuid = published["gpu-0-mig-1g5gb-19-6"].attributes["uuid"].string
-        assert only(prepared).data == {"type": "mig", "uuid": uuid, "pciBusID": n.pci[0]}
+        assert only(prepared).status_data == {"type": "mig", "uuid": uuid, "pciBusID": n.pci[0]}
         await n.driver.unprepare(plan)
-        assert n.hardware.picture() == before
+        assert n.hardware.snapshot() == before
 
     on(story, mode="static-mig=1g.5gb:7")
 
@@ -343,10 +343,10 @@ def test_a_fixed_mig_device_that_was_destroyed_is_missed() -> None:
     async def story() -> None:
         n = await node(mode="static-mig=1g.5gb:7")
         await n.hardware.destroy_mig(n.pci[0], 19, 6)
-        with pytest.raises(Refused, match="it was destroyed after it was published"):
+        with pytest.raises(ClaimError, match="it was destroyed after it was published"):
             await n.prepare("c1", gpu("gpu-0-mig-1g5gb-19-6"))
         await n.driver.discover()
-        with pytest.raises(Refused, match="not on this node"):
+        with pytest.raises(ClaimError, match="not on this node"):
             n.plan("c1", gpu("gpu-0-mig-1g5gb-19-6"))
 
     idle.run(story())
@@ -386,7 +386,7 @@ def test_the_interface_that_a_virtual_machine_prefers_is_part_of_the_plan() -> N
 
 def test_a_claim_has_gpus_of_one_iommu_group_only() -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match="one IOMMU group only") as caught:
+        with pytest.raises(ClaimError, match="one IOMMU group only") as caught:
             await n.prepare("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1"))
         assert caught.value.permanent
         await n.driver.unprepare(n.plan("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1")))
@@ -399,17 +399,17 @@ def test_gpus_of_one_iommu_group_go_to_one_claim_at_a_time() -> None:
         by_address = sorted(gpus_of(hardware("dgx-a100-40gb", 4), "n1"))
         gpus = [each._replace(iommu_group=1 + number // 2) for number, each in enumerate(by_address)]
         there = SimulatedHardware(gpus)
-        n = Simulated(NvidiaDriver(there, Vfio()), there, Faults(), tuple(each.pci for each in gpus))
+        n = Simulated(NvidiaDriver(there, Vfio()), there, FaultInjector(), tuple(each.pci for each in gpus))
         await n.driver.discover()
         plan, prepared = await n.prepare("c1", gpu("gpu-vfio-0"), gpu("gpu-vfio-1"))
         assert [paths(ready) for ready in prepared.devices.values()] == [["/dev/vfio/1"]] * 2
         await n.driver.unprepare(plan)
         plan, _ = await n.prepare("c1", gpu("gpu-vfio-0"))
-        with pytest.raises(Refused, match=r"IOMMU group 1 with gpu-vfio-0, which is still prepared for") as caught:
+        with pytest.raises(ClaimError, match=r"IOMMU group 1 with gpu-vfio-0, which is still prepared for") as caught:
             n.plan("c2", gpu("gpu-vfio-1"), others=(plan,))
         assert not caught.value.permanent
         n.plan("c2", gpu("gpu-vfio-2"), others=(plan,))
-        with pytest.raises(Refused, match="one IOMMU group only"):
+        with pytest.raises(ClaimError, match="one IOMMU group only"):
             n.plan("c2", gpu("gpu-vfio-1"), gpu("gpu-vfio-2"))
 
     idle.run(told())
@@ -417,7 +417,7 @@ def test_gpus_of_one_iommu_group_go_to_one_claim_at_a_time() -> None:
 
 def test_nobody_looks_at_a_gpu_by_taking_it_away() -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match="admin access"):
+        with pytest.raises(ClaimError, match="admin access"):
             n.plan("c1", gpu("gpu-vfio-0", admin=True))
 
     on(story, mode="vfio")
@@ -453,7 +453,7 @@ def test_what_cannot_be_undone_does_not_keep_the_rest() -> None:
     async def story(n: Simulated) -> None:
         plan, _ = await n.prepare("c1", gpu("gpu-0", mps()), gpu("gpu-1", slicing("Short")))
         n.faults.fail("stop_mps")
-        with pytest.raises(Refused, match=r"unpreparing claim c1.*stop_mps"):
+        with pytest.raises(ClaimError, match=r"unpreparing claim c1.*stop_mps"):
             await n.driver.unprepare(plan)
         assert n.card(1).interval == 0
         assert len(n.daemons()) == 1
@@ -468,7 +468,7 @@ def test_a_device_in_use_is_not_destroyed_and_the_next_attempt_succeeds() -> Non
         (piece,) = await n.hardware.mig_devices(n.pci[0])
         share = n.hardware.share(n.hardware.token("c1", piece))
         assert share is not None
-        with n.hardware.running(share), pytest.raises(Refused, match="In use by another client"):
+        with n.hardware.running(share), pytest.raises(ClaimError, match="In use by another client"):
             await n.driver.unprepare(plan)
         await n.driver.unprepare(plan)
 
@@ -488,7 +488,7 @@ def test_a_plan_of_a_newer_driver_is_understood() -> None:
 def test_hardware_that_refuses_is_told_with_the_device() -> None:
     async def story(n: Simulated) -> None:
         n.faults.fail("start_mps")
-        with pytest.raises(Refused, match=r"preparing gpu-0: .*start_mps") as caught:
+        with pytest.raises(ClaimError, match=r"preparing gpu-0: .*start_mps") as caught:
             await n.prepare("c1", gpu("gpu-0", mps()))
         assert isinstance(caught.value.__cause__, HardwareError)
         await n.driver.unprepare(n.plan("c1", gpu("gpu-0", mps())))

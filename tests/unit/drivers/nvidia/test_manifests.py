@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.drivers.driver import Claim
-from allotment.drivers.preparation.claims import granted
+from allotment.drivers.driver import AllocatedClaim
+from allotment.drivers.preparation.claims import allocated_devices
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, env, node
@@ -38,7 +38,7 @@ async def prepared(n: Simulated, path: Path, **devices: str) -> tuple[Tree, Any]
     config = [{"source": "FromClaim", **entry} for entry in spec["devices"].get("config", ())]
     allocation = {"devices": {"results": results, "config": config}}
     tree = {"metadata": {"name": "c", "namespace": "d", "uid": "u"}, "spec": spec, "status": {"allocation": allocation}}
-    claim = Claim("u", "d", "c", granted(n.driver, tree, NODE, {NODE}))
+    claim = AllocatedClaim("u", "d", "c", allocated_devices(n.driver, tree, NODE, {NODE}))
     plan = n.driver.plan(claim)
     return plan, await n.driver.prepare(claim, plan)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.drivers.driver import Granted, Refused
-from allotment.drivers.nvidia.orphan_cleanup import gpus_of
+from allotment.drivers.driver import AllocatedDevice, ClaimError
+from allotment.drivers.nvidia.orphan_cleanup import gpus_of_daemon
 from tests.unit.cluster import idle
 from tests.unit.drivers.nvidia.nodes import NODE, Simulated, config, node
 
 
-def granted(device: str, parameters: object = None) -> Granted:
-    return Granted("gpu", NODE, device, parameters)
+def granted(device: str, parameters: object = None) -> AllocatedDevice:
+    return AllocatedDevice("gpu", NODE, device, parameters)
 
 
 def mps(kind: str = "GpuConfig") -> object:
@@ -40,9 +40,9 @@ def test_mig_devices_made_for_claims_that_nobody_knows_go_and_the_others_stay() 
 def test_fixed_layouts_are_an_administrator_s() -> None:
     async def story() -> None:
         on = await node("dgx-a100-40gb", "static-mig=1g.5gb:7", gpus=1)
-        before = on.hardware.picture()
+        before = on.hardware.snapshot()
         await on.driver.sweep([])
-        assert on.hardware.picture() == before
+        assert on.hardware.snapshot() == before
 
     idle.run(story())
 
@@ -69,7 +69,7 @@ def test_a_plan_of_another_version_keeps_everything() -> None:
     async def story() -> None:
         on = await node("t4-4x-pcie")
         await on.prepare("lost", granted("gpu-0", mps()))
-        with pytest.raises(Refused, match="plans another version has written"):
+        with pytest.raises(ClaimError, match="plans another version has written"):
             await on.driver.sweep([{"held": "nobody knows"}])
         assert len(on.daemons()) == 1
 
@@ -82,7 +82,7 @@ def test_whose_daemon_it_was_is_in_its_name() -> None:
         gpus = await on.hardware.gpus()
         await on.prepare("lost", granted("gpu-2", mps()))
         (daemon,) = on.daemons()
-        assert gpus_of(daemon.key, gpus) == (on.pci[2],)
-        assert gpus_of("lost-00000", gpus) == ()
+        assert gpus_of_daemon(daemon.key, gpus) == (on.pci[2],)
+        assert gpus_of_daemon("lost-00000", gpus) == ()
 
     idle.run(story())

@@ -54,9 +54,9 @@ def test_a_share_that_comes_while_the_last_one_goes_keeps_its_time_slice() -> No
         there.gate.set()
         assert (await coming)[second.uid].error == ""
         assert await going == {first.uid: ""}
-        (card,) = there.picture().cards.values()
+        (card,) = there.snapshot().cards.values()
         assert card.interval == 3
         assert await plugin.unprepare([second]) == {second.uid: ""}
-        assert there.picture().cards == {gpus[0].pci: type(card)()}
+        assert there.snapshot().cards == {gpus[0].pci: type(card)()}
 
     idle.run(main())

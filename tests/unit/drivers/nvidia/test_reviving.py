@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from allotment.drivers.host import Host
+from allotment.drivers.host import DriverHost
 from allotment.drivers.nvidia.config import VERSION
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.preparation.node_driver import NodeDriver
@@ -24,7 +24,7 @@ MPS = {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 30}}
 class Life:
     """One claim, prepared, and its daemon dead."""
 
-    def __init__(self, there: Simulated, client: MemoryClient, host: Host, ref: ClaimRef) -> None:
+    def __init__(self, there: Simulated, client: MemoryClient, host: DriverHost, ref: ClaimRef) -> None:
         self.there = there
         self.client = client
         self.host = host
@@ -51,10 +51,10 @@ def on(story: Callable[[Life], Awaitable[None]], mode: str, kind: str, device: s
         life = Life(there, client, memory_host(), put_claim(client, "c", device, driver=DRIVER, config=wanted))
         plugin = life.driver()
         assert (await plugin.prepare([life.ref]))[life.ref.uid].error == ""
-        before = there.hardware.picture()
+        before = there.hardware.snapshot()
         await life.kill()
         await story(life)
-        assert there.hardware.picture() == before
+        assert there.hardware.snapshot() == before
 
     idle.run(told())
 

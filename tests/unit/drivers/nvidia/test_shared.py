@@ -2,7 +2,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.nvidia.hardware import HardwareError
 from allotment.fleet.profiles import MIB
 from tests.unit.cluster import idle
@@ -27,7 +27,7 @@ def test_ten_gibibytes_of_a_gpu_are_exactly_that() -> None:
         share = n.hardware.share(token)
         assert share is not None
         assert (share.strategy, share.memory_limit, share.daemon) == ("mps", 10 * GIB * MIB, daemon.key)
-        data = only(prepared).data
+        data = only(prepared).status_data
         assert data is not None
         assert data["sharing"]["memoryLimit"] == "10240Mi"
         await n.driver.unprepare(plan)
@@ -72,9 +72,9 @@ def test_threads_may_be_limited_too_but_memory_is_what_was_asked_for() -> None:
         await n.prepare("c1", gpu("gpu-0", threads, share="s-1", memory="10Gi"))
         (daemon,) = n.daemons()
         assert daemon.threads == 20
-        with pytest.raises(Refused, match=r"capacity\.requests\.memory"):
+        with pytest.raises(ClaimError, match=r"capacity\.requests\.memory"):
             n.plan("c2", gpu("gpu-0", mps(defaultPinnedDeviceMemoryLimit="30Gi"), share="s-2", memory="10Gi"))
-        with pytest.raises(Refused, match="needs MPS"):
+        with pytest.raises(ClaimError, match="needs MPS"):
             n.plan("c2", gpu("gpu-0", slicing("Long"), share="s-2", memory="10Gi"))
 
     on(story)
@@ -82,9 +82,9 @@ def test_threads_may_be_limited_too_but_memory_is_what_was_asked_for() -> None:
 
 def test_without_a_consumed_amount_nothing_can_be_enforced() -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match="DRAConsumableCapacity"):
+        with pytest.raises(ClaimError, match="DRAConsumableCapacity"):
             n.plan("c1", gpu("gpu-0"))
-        with pytest.raises(Refused, match="at least 1Mi"):
+        with pytest.raises(ClaimError, match="at least 1Mi"):
             n.plan("c1", gpu("gpu-0", share="s-1", memory="1000"))
 
     on(story)
@@ -119,7 +119,7 @@ def test_counted_shares_with_the_same_time_slice_set_it_back_with_the_last() -> 
 def test_counted_shares_with_different_parameters_are_refused(other: object) -> None:
     async def story(n: Simulated) -> None:
         first, _ = await n.prepare("c1", gpu("gpu-0", slicing("Long"), share="s-1"))
-        with pytest.raises(Refused, match="claim c1 has a share of it with time slice 3") as caught:
+        with pytest.raises(ClaimError, match="claim c1 has a share of it with time slice 3") as caught:
             n.plan("c2", gpu("gpu-0", other, share="s-2"), others=(first,))
         assert not caught.value.permanent
         n.plan("c2", gpu("gpu-1", other, share="s-2"), others=(first,))
@@ -129,7 +129,7 @@ def test_counted_shares_with_different_parameters_are_refused(other: object) -> 
 
 def test_counted_shares_and_mps_do_not_go_together() -> None:
     async def story(n: Simulated) -> None:
-        with pytest.raises(Refused, match="mode shared"):
+        with pytest.raises(ClaimError, match="mode shared"):
             n.plan("c1", gpu("gpu-0", config("GpuConfig", sharing={"strategy": "MPS"}), share="s-1"))
 
     on(story, "consumable-shares=4")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.cdi.store import Memory
+from allotment.cdi.store import MemoryStore
 from allotment.drivers.host import MemoryStorage
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, FakeDriver, memory_host, node_driver, put_claim
@@ -29,7 +29,7 @@ STEPS: st.SearchStrategy[tuple[str, Any]] = st.one_of(
 @given(st.lists(STEPS, max_size=14))
 def test_nothing_is_forgotten_and_nothing_is_left_behind(steps: list[tuple[str, Any]]) -> None:
     async def main() -> None:
-        client, driver, storage, cdi = MemoryClient(), FakeDriver(), MemoryStorage(), Memory()
+        client, driver, storage, cdi = MemoryClient(), FakeDriver(), MemoryStorage(), MemoryStore()
         host = memory_host(storage=storage, cdi=cdi)
         refs = [put_claim(client, f"c{n}", device) for n, device in enumerate(DEVICES)]
         plugin = node_driver(driver, host, client, status=False)

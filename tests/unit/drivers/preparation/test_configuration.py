@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.driver import Refused
+from allotment.drivers.driver import ClaimError
 from allotment.drivers.preparation import configuration
 from allotment.drivers.preparation.configuration import decode
 from allotment.model.quantity import Quantity
@@ -51,7 +51,7 @@ class Reader:
 
     def validate(self, config: Any) -> None:
         if isinstance(config, GpuConfig) and config.count > 9:
-            raise Refused(f"count: wanted at most 9, found {config.count}")
+            raise ClaimError(f"count: wanted at most 9, found {config.count}")
 
 
 def entry(
@@ -65,7 +65,7 @@ def entry(
 
 
 def winner(entries: list[Any], request: str, device: str) -> Any:
-    found = configuration.winner(Reader(), configuration.read(Reader(), entries), request, device)
+    found = configuration.effective_config(Reader(), configuration.read(Reader(), entries), request, device)
     return None if found is None else getattr(found, "count", None) or found.size
 
 
@@ -96,7 +96,7 @@ def test_one_claim_can_mix_kinds_of_devices() -> None:
 
 
 def test_parameters_that_name_a_request_must_suit_its_device() -> None:
-    with pytest.raises(Refused, match=r"config\[0\] \(of the claim\): PartConfig is not for device gpu-0") as caught:
+    with pytest.raises(ClaimError, match=r"config\[0\] \(of the claim\): PartConfig is not for device gpu-0") as caught:
         winner([entry("FromClaim", ("a",), 7, "PartConfig")], "a", "gpu-0")
     assert caught.value.permanent
 
@@ -106,13 +106,13 @@ def test_parameters_of_other_drivers_are_not_looked_at() -> None:
 
 
 def test_parameters_that_are_not_opaque_are_refused() -> None:
-    with pytest.raises(Refused, match=r"config\[0\]: wanted opaque"):
+    with pytest.raises(ClaimError, match=r"config\[0\]: wanted opaque"):
         configuration.read(Reader(), [DeviceAllocationConfiguration(source="FromClaim")])
 
 
 def test_the_drivers_own_rules_are_told_with_their_place() -> None:
     with pytest.raises(
-        Refused, match=r"config\[0\] \(of the device class\): count: wanted at most 9, found 10"
+        ClaimError, match=r"config\[0\] \(of the device class\): count: wanted at most 9, found 10"
     ) as caught:
         winner([entry("FromClass", (), 10)], "a", "gpu-0")
     assert caught.value.permanent
@@ -140,7 +140,7 @@ def test_the_drivers_own_rules_are_told_with_their_place() -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_path_and_remedy(fields: dict[str, Any], text: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ClaimError) as caught:
         decode({"apiVersion": "v1", "kind": "GpuConfig", **fields}, CONFIGS)
     assert str(caught.value).startswith(text)
     assert caught.value.permanent
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_told_with_path_and_remedy(fields: dict[str, Any], text
     ],
 )
 def test_parameters_of_unknown_kinds_are_told_what_is_known(parameters: Any, text: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ClaimError) as caught:
         decode(parameters, CONFIGS)
     assert str(caught.value).startswith(text)
 
@@ -189,6 +189,6 @@ def test_any_parameters_are_read_or_refused_in_words(tree: Any) -> None:
     parameters = {**tree, "apiVersion": "v1", "kind": "GpuConfig"} if isinstance(tree, dict) else tree
     try:
         told: Any = decode(parameters, CONFIGS)
-    except Refused as error:
+    except ClaimError as error:
         told = str(error)
     assert ": " in told if isinstance(told, str) else isinstance(told, GpuConfig)

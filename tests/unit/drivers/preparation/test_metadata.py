@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cdi.lookup import Devices
+from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.spec import ContainerEdits
-from allotment.cdi.store import Folder
-from allotment.drivers.driver import Claim, News, Offer, Prepared, Ready
-from allotment.drivers.host import FileStorage, Host
+from allotment.cdi.store import FolderStore
+from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
+from allotment.drivers.host import FileStorage, DriverHost
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device, DeviceAttribute
@@ -27,20 +27,20 @@ INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
 class Telling(FakeDriver):
     """GPUs that have a model always, and a uuid when they are prepared."""
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         model = {"model": DeviceAttribute(string="A1"), "index": DeviceAttribute(int_=4)}
-        return [Offer([[Device(name=name, attributes=model) for name in self.devices]])]
+        return [DevicePool([[Device(name=name, attributes=model) for name in self.devices]])]
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         prepared = await super().prepare(claim, plan)
-        return Prepared(
+        return PreparedClaim(
             {
-                key: Ready(ready.edits, ready.data, {"uuid": DeviceAttribute(string=f"U-{key[1]}")})
+                key: ReadyDevice(ready.edits, ready.status_data, {"uuid": DeviceAttribute(string=f"U-{key[1]}")})
                 for key, ready in prepared.devices.items()
             }
         )
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         while True:
             yield await self.news.get()
 
@@ -55,10 +55,10 @@ class Node:
 
     async def driver(self, *, metadata: bool = True) -> NodeDriver:
         plugin = self.folder / "plugin"
-        storage, cdi = FileStorage(plugin / "checkpoint.json"), Folder(self.folder / "cdi")
-        driver = node_driver(self.vendor, Host(NODE, "boot-1", storage, cdi, plugin), self.client, metadata=metadata)
+        storage, cdi = FileStorage(plugin / "checkpoint.json"), FolderStore(self.folder / "cdi")
+        driver = node_driver(self.vendor, DriverHost(NODE, "boot-1", storage, cdi, plugin), self.client, metadata=metadata)
         await driver.recover()
-        await driver.offers()
+        await driver.discover_pools()
         return driver
 
     def cdi(self) -> list[str]:
@@ -69,7 +69,7 @@ class Node:
         return sorted(str(path.relative_to(root)) for path in root.glob("**/*") if path.is_file())
 
     def edits(self, ids: Sequence[str]) -> ContainerEdits:
-        return Devices([Folder(self.folder / "cdi")]).edits(ids)
+        return CdiDevices([FolderStore(self.folder / "cdi")]).edits(ids)
 
 
 async def prepared(driver: NodeDriver, ref: ClaimRef) -> list[tuple[str, tuple[str, ...]]]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.store import Memory
+from allotment.cdi.store import MemoryStore
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Condition, News, Rediscover
+from allotment.drivers.driver import HealthUpdate, DeviceEvent, DevicesChanged
 from allotment.drivers.host import MemoryStorage
 from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
 from allotment.model.resource import DeviceTaint
@@ -44,7 +44,7 @@ def test_the_second_prepare_gives_the_stored_answer_without_the_api() -> None:
         ref = put_claim(client, "c", "gpu-0", "gpu-1")
         plugin = node_driver(driver, memory_host(), client)
         first = await plugin.prepare([ref])
-        await plugin.settled()
+        await plugin.wait_idle()
         client.refuse.append(Unreachable("away"))
         assert await plugin.prepare([ref]) == first
         assert driver.calls == [f"prepare {ref.uid}"]
@@ -58,7 +58,7 @@ def test_unprepare_undoes_everything_without_the_api() -> None:
         ref = put_claim(client, "c", "gpu-0")
         plugin = node_driver(driver, host, client)
         await plugin.prepare([ref])
-        await plugin.settled()
+        await plugin.wait_idle()
         client.remove(CLAIMS, "shop", "c")
         client.refuse.extend(Unreachable("away") for _ in range(9))
         assert await plugin.unprepare([ref]) == {ref.uid: ""}
@@ -113,7 +113,7 @@ def test_a_device_of_another_node_is_refused() -> None:
         ref = put_claim(client, "c", "gpu-0")
         client.objects[CLAIMS, "shop", "c"]["status"]["allocation"]["devices"]["results"][0]["pool"] = "n2"
         plugin = node_driver(driver, memory_host(), client)
-        await plugin.offers()
+        await plugin.discover_pools()
         error = (await plugin.prepare([ref]))[ref.uid].error
         assert "device n2/gpu-0 is not of this node: gpu.test on n1 has pool n1" in error
 
@@ -166,8 +166,8 @@ def test_admin_access_changes_nothing_on_the_device() -> None:
         wrong = opaque({"apiVersion": "test/v1", "kind": "Mode", "nonsense": 1})
         ref = put_claim(client, "c", "gpu-0", config=[wrong], adminAccess=True)
         assert (await node_driver(driver, memory_host(), client).prepare([ref]))[ref.uid].error == ""
-        assert driver.seen[0].granted[0].admin
-        assert driver.seen[0].granted[0].config is None
+        assert driver.seen[0].devices[0].admin_access
+        assert driver.seen[0].devices[0].config is None
 
     idle.run(main())
 
@@ -304,7 +304,7 @@ def test_a_driver_sees_the_plans_of_other_claims() -> None:
         first, second = put_claim(client, "a", "gpu-0"), put_claim(client, "b", "gpu-1")
         await plugin.prepare([first])
         await plugin.prepare([second])
-        assert driver.seen[1].others == ({"claim": first.uid, "gpus": ["gpu-0"]},)
+        assert driver.seen[1].other_plans == ({"claim": first.uid, "gpus": ["gpu-0"]},)
 
     idle.run(main())
 
@@ -325,7 +325,7 @@ def test_the_claim_is_told_of_its_devices() -> None:
         plugin = node_driver(driver, memory_host(), client)
         plugin._clock.speed = 1000.0
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
-        await plugin.settled()
+        await plugin.wait_idle()
         assert len(applied) == 2
         plural, name, namespace, tree, more = applied[1]
         assert (plural, name, namespace) == ("resourceclaims", "c", "shop")
@@ -337,7 +337,7 @@ def test_the_claim_is_told_of_its_devices() -> None:
         applied.clear()
         silent = node_driver(FakeDriver(), memory_host(), client, status=False)
         await silent.prepare([ref])
-        await silent.settled()
+        await silent.wait_idle()
         assert applied == []
 
     idle.run(main())
@@ -354,7 +354,7 @@ def test_a_status_that_may_not_be_written_costs_nothing_else(code: int) -> None:
         ref = put_claim(client, "c", "gpu-0")
         plugin = node_driver(FakeDriver(), memory_host(), client)
         assert (await plugin.prepare([ref]))[ref.uid].error == ""
-        await asyncio.wait_for(plugin.settled(), 1)
+        await asyncio.wait_for(plugin.wait_idle(), 1)
 
     idle.run(main())
 
@@ -384,7 +384,7 @@ def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
         assert len(first) == 8
         taint = DeviceTaint(key="gpu.test/xid", value="79", effect="NoSchedule")
         wanted.came.clear()
-        driver.news.put_nowait(Condition("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
+        driver.news.put_nowait(HealthUpdate("gpu-2", "Unhealthy", "fell off the bus", (taint,)))
         await wanted.came.wait()
         tainted = [device for group in wanted.offers[-1][0].groups for device in group if device.taints]
         assert [(device.name, device.taints) for device in tainted] == [("gpu-2", (taint,))]
@@ -392,7 +392,7 @@ def test_news_of_health_become_taints_and_go_to_the_kubelet() -> None:
         assert told["gpu-2"] == ("Unhealthy", "fell off the bus")
         assert told["gpu-1"] == ("Healthy", "")
         wanted.came.clear()
-        driver.news.put_nowait(Condition("gpu-2", "Healthy"))
+        driver.news.put_nowait(HealthUpdate("gpu-2", "Healthy"))
         await wanted.came.wait()
         assert not any(device.taints for group in wanted.offers[-1][0].groups for device in group)
         work.cancel()
@@ -409,12 +409,12 @@ def test_devices_that_come_and_go_are_published_and_the_same_are_not_published_a
         work = asyncio.create_task(plugin.run(wanted))
         await wanted.came.wait()
         wanted.came.clear()
-        driver.news.put_nowait(Rediscover())
-        driver.news.put_nowait(Rediscover())
+        driver.news.put_nowait(DevicesChanged())
+        driver.news.put_nowait(DevicesChanged())
         await asyncio.sleep(0.01)
         assert len(wanted.offers) == 1
         driver.devices.remove("gpu-5")
-        driver.news.put_nowait(Rediscover())
+        driver.news.put_nowait(DevicesChanged())
         await wanted.came.wait()
         assert len(wanted.offers[-1][0].groups) == 7
         assert len(await anext(plugin.health())) == 7
@@ -457,10 +457,10 @@ def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fail
 
 def test_foreign_cdi_files_are_never_touched() -> None:
     async def main() -> None:
-        from allotment.cdi.spec import ContainerEdits, Device, Spec
+        from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
 
-        cdi = Memory()
-        foreign = Spec("vendor.com/gpu", (Device("all", ContainerEdits(env=("A=1",))),))
+        cdi = MemoryStore()
+        foreign = Spec("vendor.com/gpu", (CdiDevice("all", ContainerEdits(env=("A=1",))),))
         for name in ("vendor.com-gpu", "k8s.gpu.test-claim", "k8s.other.test-claim_1", "k8s.gpu.test-claim_stale"):
             cdi.write(name, foreign)
         await node_driver(FakeDriver(), memory_host(cdi=cdi), MemoryClient()).recover()
@@ -491,7 +491,7 @@ def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> 
     class Blind(FakeDriver):
         blind = True
 
-        async def watch(self) -> AsyncIterator[News]:
+        async def watch(self) -> AsyncIterator[DeviceEvent]:
             if self.blind:
                 raise OSError("the library does not answer")
             async for news in super().watch():

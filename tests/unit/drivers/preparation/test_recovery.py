@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.store import Folder
+from allotment.cdi.store import FolderStore
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers import host as hosts
-from allotment.drivers.host import FileStorage, Held
-from allotment.kubelet_plugin.messages import CallFailed
+from allotment.drivers.host import FileStorage, CheckpointLocked
+from allotment.kubelet_plugin.messages import PluginCallError
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient
 from tests.unit.drivers.world import DRIVER, FakeDriver, disk_host, node_driver, put_claim
@@ -31,7 +31,7 @@ def test_a_restart_keeps_claims_and_writes_lost_cdi_files_again(tmp_path: Path) 
         client, driver = MemoryClient(), FakeDriver()
         ref = put_claim(client, "c", "gpu-0")
         first = await node_driver(driver, disk_host(tmp_path), client).prepare([ref])
-        cdi = Folder(tmp_path / "cdi")
+        cdi = FolderStore(tmp_path / "cdi")
         before = cdi.read(f"k8s.{DRIVER}-claim_{ref.uid}")
         cdi.remove(f"k8s.{DRIVER}-claim_{ref.uid}")
         client.remove(CLAIMS, "shop", "c")
@@ -166,7 +166,7 @@ def test_what_was_begun_for_a_claim_that_is_gone_is_undone_in_time(tmp_path: Pat
         driver.break_at = set()
         client.remove(CLAIMS, "shop", "gone")
         put_claim(client, "gone", "gpu-0", uid="another")
-        await plugin.clean()
+        await plugin.clean_up()
         assert driver.on == {"gpu-1": here.uid}
         assert list(stored(tmp_path)["claims"]) == [here.uid]
 
@@ -185,7 +185,7 @@ def test_two_processes_never_prepare_at_once_and_see_each_others_work(tmp_path: 
         driver.gate = asyncio.Event()
         slow = asyncio.create_task(old.prepare([one]))
         await asyncio.sleep(0.05)  # until the other one waits
-        with pytest.raises(CallFailed, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
+        with pytest.raises(PluginCallError, match=rf"process {os.getpid()} since .*checkpoint.json.lock"):
             await new.prepare([two])
         driver.gate.set()
         first = await slow
@@ -211,7 +211,7 @@ def test_the_lock_goes_with_the_process(tmp_path: Path, monkeypatch: Any) -> Non
         )
         assert child.stdout is not None
         assert await child.stdout.readline() == b"held\n"
-        with pytest.raises(Held):
+        with pytest.raises(CheckpointLocked):
             async with storage.lock():
                 pass
         child.kill()
@@ -296,7 +296,7 @@ def test_claims_that_were_not_told_of_their_devices_are_told_by_the_next_process
         client.away = False
         plugin = node_driver(FakeDriver(), disk_host(tmp_path), client)
         await plugin.recover()
-        await plugin.settled()
+        await plugin.wait_idle()
         (tree,) = client.told
         assert tree["metadata"] == {"name": "c", "namespace": "shop", "uid": ref.uid}
         # A device that two requests have is in the list once: the server takes it no other way.

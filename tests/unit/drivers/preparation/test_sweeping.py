@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from allotment.drivers import host as hosts
-from allotment.drivers.driver import Claim, Prepared, Refused
+from allotment.drivers.driver import AllocatedClaim, PreparedClaim, ClaimError
 from allotment.drivers.preparation import node_driver as framework
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.trees import Tree
@@ -33,7 +33,7 @@ class Sweeper(FakeDriver):
         claims = {plan["claim"] for plan in staying}
         self.swept.append(claims)
         if self.refusing:
-            raise Refused("gpu-0 is in use")
+            raise ClaimError("gpu-0 is in use")
         if self.slowly is not None:
             await self.slowly.wait()
         self.on = {gpu: claim for gpu, claim in self.on.items() if claim in claims}
@@ -72,12 +72,12 @@ def test_containers_that_may_run_are_waited_for_across_restarts(tmp_path: Path) 
         checkpoint(tmp_path).write_text("{")
         plugin = await started(driver, tmp_path, client)
         await plugin.prepare([kept])
-        await plugin.clean()
+        await plugin.clean_up()
         assert driver.swept == []
         plugin = await started(driver, tmp_path, client)
         assert (await plugin.unprepare([lost]))["a"] == ""
         assert driver.on == {"gpu-0": "a", "gpu-1": "b"}
-        await plugin.clean()
+        await plugin.clean_up()
         assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
         assert "lost" not in json.loads(checkpoint(tmp_path).read_text())
 
@@ -95,7 +95,7 @@ def test_a_claim_whose_entry_alone_is_unreadable_is_waited_for(tmp_path: Path) -
         plugin = await started(driver, tmp_path, client)
         assert driver.swept == []
         await plugin.unprepare(refs[:1])
-        await plugin.clean()
+        await plugin.clean_up()
         assert (driver.on, driver.swept) == ({"gpu-1": "b"}, [{"b"}])
 
     idle.run(main())
@@ -111,7 +111,7 @@ def test_what_could_not_be_undone_is_tried_again(tmp_path: Path, caplog: pytest.
         plugin = await started(driver, tmp_path, client)
         assert "gpu-0 is in use" in caplog.text
         driver.refusing = False
-        await plugin.clean()
+        await plugin.clean_up()
         assert driver.on == {}
 
     idle.run(main())
@@ -122,7 +122,7 @@ def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
         client, driver = MemoryClient(), Sweeper()
         driver.on = {"gpu-7": "somebody else's"}
         plugin = await started(driver, tmp_path, client)
-        await plugin.clean()
+        await plugin.clean_up()
         assert (driver.on, driver.swept) == ({"gpu-7": "somebody else's"}, [])
 
     idle.run(main())
@@ -130,7 +130,7 @@ def test_a_sound_record_is_trusted(tmp_path: Path) -> None:
 
 def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path) -> None:
     class Slow(Sweeper):
-        async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+        async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
             assert self.slowly is None or self.slowly.is_set()
             return await super().prepare(claim, plan)
 
@@ -141,7 +141,7 @@ def test_nothing_is_swept_away_from_a_claim_that_comes_meanwhile(tmp_path: Path)
         checkpoint(tmp_path).write_text("{")
         plugin = await started(driver, tmp_path, client)
         driver.refusing, driver.slowly = False, asyncio.Event()
-        cleaning = asyncio.ensure_future(plugin.clean())
+        cleaning = asyncio.ensure_future(plugin.clean_up())
         while len(driver.swept) < 2:
             await asyncio.sleep(0)
         preparing = asyncio.ensure_future(plugin.prepare([put_claim(client, "a", "gpu-0", uid="a")]))

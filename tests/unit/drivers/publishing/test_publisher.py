@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES, SLICES
-from allotment.drivers.driver import Offer
-from allotment.drivers.publishing.publisher import SIMULATED, Note, Publisher
-from allotment.drivers.publishing.slice_builder import InvalidOffer
+from allotment.drivers.driver import DevicePool
+from allotment.drivers.publishing.publisher import SIMULATED, PoolWarning, Publisher
+from allotment.drivers.publishing.slice_builder import InvalidPool
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.model.features import Features
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -72,7 +72,7 @@ async def test_each_group_has_slices_of_its_own_in_order(cluster: Cluster) -> No
 
 @on_a_cluster
 async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) -> None:
-    await cluster.publish(Offer([]))
+    await cluster.publish(DevicePool([]))
     (only,) = cluster.slices()
     assert not only.spec.devices
     assert cluster.status() is PoolStatus.USABLE
@@ -81,7 +81,7 @@ async def test_nothing_found_is_published_as_an_empty_slice(cluster: Cluster) ->
 @on_a_cluster
 async def test_a_pool_that_other_nodes_reach_belongs_to_the_driver_s_node(cluster: Cluster) -> None:
     rack = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("rack", "In", ("r1",)),))
-    network = offer(["nic-0"], pool="network")._replace(nodes=NodeSelector((rack,)))
+    network = offer(["nic-0"], pool="network")._replace(node_selector=NodeSelector((rack,)))
     for _ in range(2):
         await cluster.publish(network)
     (tree,) = cluster.trees()
@@ -109,19 +109,19 @@ async def test_pools_that_are_not_offered_any_more_go(cluster: Cluster) -> None:
 @on_a_cluster
 async def test_a_node_that_is_not_there_yet_is_waited_for(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
-        publisher.want(DRIVER, "n2", [offer(["a"])])
+        publisher.set_pools(DRIVER, "n2", [offer(["a"])])
         await asyncio.sleep(0.02)
         assert not cluster.trees()
         await cluster.node("n2")
-        await publisher.published(DRIVER, "n2")
+        await publisher.wait_published(DRIVER, "n2")
     assert cluster.devices("n2") == ["a"]
 
 
 @on_a_cluster
 async def test_slices_move_to_a_node_that_was_made_anew(cluster: Cluster) -> None:
     async with cluster.publisher(speed=600) as publisher:
-        publisher.want(DRIVER, "n1", [offer(["a"])])
-        await publisher.published(DRIVER, "n1")
+        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        await publisher.wait_published(DRIVER, "n1")
         await cluster.client.delete(NODES, "n1")
         new = await cluster.node()
         await cluster.until(
@@ -134,7 +134,7 @@ async def test_slices_move_to_a_node_that_was_made_anew(cluster: Cluster) -> Non
 
 @on_a_cluster
 async def test_a_driver_that_starts_again_writes_nothing(cluster: Cluster) -> None:
-    tainted = Offer([[device("gpu-0", TAINT), device("gpu-1")]])
+    tainted = DevicePool([[device("gpu-0", TAINT), device("gpu-1")]])
     await cluster.publish(tainted, offer(["x"], ["y"], pool="p"))
     before = cluster.trees()
     cluster.writes.done.clear()
@@ -147,7 +147,7 @@ async def test_a_driver_that_starts_again_writes_nothing(cluster: Cluster) -> No
 async def test_one_changed_slice_keeps_the_generation(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"], ["b"]))
     cluster.writes.done.clear()
-    await cluster.publish(Offer([[device("a", model="m")], [device("b", model="new")]]))
+    await cluster.publish(DevicePool([[device("a", model="m")], [device("b", model="new")]]))
     assert cluster.writes.done == ["update"]
     assert cluster.generations() == [1, 1]
 
@@ -156,7 +156,7 @@ async def test_one_changed_slice_keeps_the_generation(cluster: Cluster) -> None:
 async def test_two_changed_slices_are_a_new_generation_of_all(cluster: Cluster) -> None:
     await cluster.publish(offer(["a"], ["b"], ["c"]))
     cluster.writes.done.clear()
-    await cluster.publish(Offer([[device("a", model="x")], [device("b", model="x")], [device("c", model="m")]]))
+    await cluster.publish(DevicePool([[device("a", model="x")], [device("b", model="x")], [device("c", model="m")]]))
     assert cluster.writes.done == ["update"] * 3
     assert cluster.generations() == [2, 2, 2]
 
@@ -191,14 +191,14 @@ async def test_a_reorder_is_a_change(cluster: Cluster) -> None:
 
 @on_a_cluster
 async def test_a_taint_keeps_its_time(cluster: Cluster) -> None:
-    await cluster.publish(Offer([[device("a", TAINT)]]))
+    await cluster.publish(DevicePool([[device("a", TAINT)]]))
     (tree,) = cluster.trees()
     old = {**tree["spec"]["devices"][0]["taints"][0], "timeAdded": "2026-01-01T00:00:00Z"}
     await cluster.client.update(
         SLICES, {**tree, "spec": {**tree["spec"], "devices": [{**tree["spec"]["devices"][0], "taints": [old]}]}}
     )
     other = DeviceTaint(key="gpu.example.com/other", effect="NoExecute")
-    await cluster.publish(Offer([[device("a", TAINT, other, model="new")]]))
+    await cluster.publish(DevicePool([[device("a", TAINT, other, model="new")]]))
     (only,) = cluster.slices()
     kept, new = (only.spec.devices or ())[0].taints
     assert kept.time_added == "2026-01-01T00:00:00Z"
@@ -226,8 +226,8 @@ async def test_a_lost_write_is_no_second_slice(cluster: Cluster) -> None:
 @on_a_cluster
 async def test_foreign_edits_and_deletes_are_mended_after_half_a_minute(cluster: Cluster) -> None:
     async with cluster.publisher(speed=200) as publisher:
-        publisher.want(DRIVER, "n1", [offer(["a"], ["b"])])
-        await publisher.published(DRIVER, "n1")
+        publisher.set_pools(DRIVER, "n1", [offer(["a"], ["b"])])
+        await publisher.wait_published(DRIVER, "n1")
         await asyncio.sleep(0.2)  # what the own writes have set off is over
         first, second = cluster.trees()
         await cluster.client.update(SLICES, {**first, "spec": {**first["spec"], "devices": [{"name": "junk"}]}})
@@ -241,12 +241,12 @@ async def test_foreign_edits_and_deletes_are_mended_after_half_a_minute(cluster:
 @on_a_cluster
 async def test_what_a_kubelet_removed_comes_back_at_once_when_it_is_wanted_again(cluster: Cluster) -> None:
     async with cluster.publisher() as publisher:
-        publisher.want(DRIVER, "n1", [offer(["a"])])
-        await publisher.published(DRIVER, "n1")
+        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        await publisher.wait_published(DRIVER, "n1")
         await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
         await asyncio.sleep(0.02)
-        publisher.want(DRIVER, "n1", [offer(["a"])])
-        await publisher.published(DRIVER, "n1")
+        publisher.set_pools(DRIVER, "n1", [offer(["a"])])
+        await publisher.wait_published(DRIVER, "n1")
         assert cluster.devices() == ["a"]
 
 
@@ -267,10 +267,10 @@ async def test_slices_of_other_drivers_and_nodes_are_left_alone(cluster: Cluster
     await cluster.publish(offer(["a"]), node="n2")
     await cluster.publish(offer(["b"]))
     async with cluster.publisher() as publisher:
-        publisher.want("other.example.com", "n1", [offer(["c"])])
-        await publisher.published("other.example.com", "n1")
-        publisher.forget("other.example.com", "n1")
-        await publisher.published("other.example.com", "n1")
+        publisher.set_pools("other.example.com", "n1", [offer(["c"])])
+        await publisher.wait_published("other.example.com", "n1")
+        publisher.remove("other.example.com", "n1")
+        await publisher.wait_published("other.example.com", "n1")
     assert sorted((one["spec"]["driver"], one["spec"]["nodeName"]) for one in cluster.trees()) == [
         ("gpu.example.com", "n1"),
         ("gpu.example.com", "n2"),
@@ -287,16 +287,16 @@ def test_fields_that_the_server_drops_are_told_once_and_not_sent_again() -> None
         await cluster.node()
         for _ in range(2):
             # The driver does not know of the gate, so it has to find out.
-            await cluster.publish(Offer([[device("a", TAINT, model="m")]]), known=Features("1.36"))
+            await cluster.publish(DevicePool([[device("a", TAINT, model="m")]]), known=Features("1.36"))
         assert cluster.writes.done == ["create"]
-        dropped = Note(
+        dropped = PoolWarning(
             DRIVER, "n1", "n1", "DroppedFields", "the cluster does not keep devices[].taints (gate DRADeviceTaints)"
         )
         assert cluster.notes == [dropped, dropped]  # by each of two processes
 
         async with cluster.publisher(speed=600, known=Features("1.36")) as publisher:
-            publisher.want(DRIVER, "n1", [Offer([[device("a", TAINT, model="n")]])])
-            await publisher.published(DRIVER, "n1")
+            publisher.set_pools(DRIVER, "n1", [DevicePool([[device("a", TAINT, model="n")]])])
+            await publisher.wait_published(DRIVER, "n1")
             await asyncio.sleep(0.1)  # two rounds of mending
         assert cluster.writes.done == ["create", "update"]
         assert cluster.notes == [dropped] * 3
@@ -312,7 +312,7 @@ async def test_a_bad_attribute_is_left_out_and_told(cluster: Cluster) -> None:
         "peers": DeviceAttribute(strings=("a", "b")),
         "model": DeviceAttribute(string="m"),
     }
-    await cluster.publish(Offer([[Device(name=name, attributes=values) for name in ("a", "b")]]))
+    await cluster.publish(DevicePool([[Device(name=name, attributes=values) for name in ("a", "b")]]))
     (only,) = cluster.slices()
     assert [set(one.attributes) for one in only.spec.devices or ()] == [{"model"}, {"model"}]
     wanted = [
@@ -334,26 +334,26 @@ CONSUMER = Device(name="a", consumes_counters=(DeviceCounterConsumption(counter_
     [
         (offer(["a"], ["a"]), "two devices called 'a'"),
         (offer(["A"]), "a lowercase RFC 1123 label must consist of"),
-        (Offer([[CONSUMER]]), "device 'a' consumes of counter set 's', which the pool has not"),
-        (Offer([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which counter set 's' has not"),
-        (Offer([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets called 's'"),
-        (Offer([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
+        (DevicePool([[CONSUMER]]), "device 'a' consumes of counter set 's', which the pool has not"),
+        (DevicePool([[CONSUMER]], [CounterSet("s", {"d": ONE["c"]})]), "consumes 'c', which counter set 's' has not"),
+        (DevicePool([[CONSUMER]], [CounterSet("s", ONE), CounterSet("s", ONE)]), "two counter sets called 's'"),
+        (DevicePool([[device("a", *[TAINT] * 17)]]), "must have at most 16 items"),
         (
-            Offer([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
+            DevicePool([[device("a", **{f"a{n}": "x" for n in range(34)})]]),
             "34 attributes and capacities with 34 values: wanted at most 32",
         ),
     ],
 )
-def test_an_offer_that_nobody_would_take_is_not_sent(wrong: Offer, why: str) -> None:
+def test_an_offer_that_nobody_would_take_is_not_sent(wrong: DevicePool, why: str) -> None:
     async def told() -> None:
         cluster = Cluster()
         await cluster.node()
         async with cluster.publisher() as publisher:
-            publisher.want(DRIVER, "n1", [offer(["good"])])
-            with pytest.raises(InvalidOffer) as refused:
-                publisher.want(DRIVER, "n1", [wrong])
+            publisher.set_pools(DRIVER, "n1", [offer(["good"])])
+            with pytest.raises(InvalidPool) as refused:
+                publisher.set_pools(DRIVER, "n1", [wrong])
             assert why in str(refused.value)
-            await publisher.published(DRIVER, "n1")
+            await publisher.wait_published(DRIVER, "n1")
         assert cluster.devices() == ["good"]
 
     idle.run(told())
@@ -363,18 +363,18 @@ def test_an_offer_that_nobody_would_take_is_not_sent(wrong: Offer, why: str) -> 
 
 
 @st.composite
-def offers(draw: st.DrawFn) -> Offer:
+def offers(draw: st.DrawFn) -> DevicePool:
     """Few devices in changing order, places and models, so that offers resemble each other."""
     names = draw(st.permutations("abcdef"))
     groups: list[list[Device]] = []
     for size in draw(st.lists(st.integers(0, 3), max_size=4)):
         taken, names = names[:size], names[size:]
         groups.append([device(name, model=draw(st.sampled_from("xy"))) for name in taken])
-    return Offer(groups)
+    return DevicePool(groups)
 
 
 @given(st.lists(st.tuples(offers(), st.integers(0, 6), st.booleans()), min_size=1, max_size=5))
-def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) -> None:
+def test_no_state_in_between_is_a_mixture(steps: list[tuple[DevicePool, int, bool]]) -> None:
     """Whatever is offered one after the other, with writes and answers that are lost and processes that die.
 
     ``steps``: an offer, after how many writes no other succeeds, and whether the process dies then.
@@ -398,9 +398,9 @@ def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) 
             if left[0] == 0 and len(cluster.writes.done) % 2:
                 raise Unreachable("done, but the answer is lost")
 
-        async def step(publisher: Publisher, offer: Offer) -> None:
-            publisher.want(DRIVER, "n1", [offer])
-            published = asyncio.create_task(publisher.published(DRIVER, "n1"))
+        async def step(publisher: Publisher, offer: DevicePool) -> None:
+            publisher.set_pools(DRIVER, "n1", [offer])
+            published = asyncio.create_task(publisher.wait_published(DRIVER, "n1"))
             await cluster.until(lambda: left[0] <= 0 or published.done())
             published.cancel()
 
@@ -413,8 +413,8 @@ def test_no_state_in_between_is_a_mixture(steps: list[tuple[Offer, int, bool]]) 
                     await stack.aclose()
                     publisher = await stack.enter_async_context(cluster.publisher())
             left[0] = 1000
-            publisher.want(DRIVER, "n1", [steps[-1][0]])
-            await publisher.published(DRIVER, "n1")
+            publisher.set_pools(DRIVER, "n1", [steps[-1][0]])
+            await publisher.wait_published(DRIVER, "n1")
         assert not mixtures
         assert cluster.status() is PoolStatus.USABLE
         assert found(cluster) == wanted[-1]
@@ -428,13 +428,13 @@ def found(cluster: Cluster) -> list[Device]:
 
 @on_a_cluster
 async def test_a_taint_keeps_its_time_when_a_kubelet_removed_its_slice(cluster: Cluster) -> None:
-    tainted, well = Offer([[device("a", TAINT)]]), offer(["a"])
+    tainted, well = DevicePool([[device("a", TAINT)]]), offer(["a"])
     since = "2026-01-01T00:00:00Z"
-    await cluster.publish(Offer([[device("a", replace(TAINT, time_added=since))]]))
+    await cluster.publish(DevicePool([[device("a", replace(TAINT, time_added=since))]]))
 
-    async def again(publisher: Publisher, wanted: Offer) -> DeviceTaint | None:
-        publisher.want(DRIVER, "n1", [wanted])
-        await publisher.published(DRIVER, "n1")
+    async def again(publisher: Publisher, wanted: DevicePool) -> DeviceTaint | None:
+        publisher.set_pools(DRIVER, "n1", [wanted])
+        await publisher.wait_published(DRIVER, "n1")
         (only,) = cluster.slices()
         await cluster.client.delete(SLICES, cluster.trees()[0]["metadata"]["name"])
         await asyncio.sleep(0.02)

@@ -13,47 +13,47 @@ from typing import Any
 
 import grpc
 
-from allotment.cdi.store import Folder
+from allotment.cdi.store import FolderStore
 from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
-from allotment.drivers.host import FileStorage, Host
+from allotment.drivers.host import FileStorage, DriverHost
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.verify.cdi_folders import CdiFolders
-from allotment.drivers.verify.check import Check, Row
-from allotment.drivers.verify.driver_under_test import Patience, Trial, awaken
+from allotment.drivers.verify.check import DriverCheck, CheckResult
+from allotment.drivers.verify.driver_under_test import Timeouts, DriverSession, wait_for_driver
 from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Plugin, Prepared
-from allotment.kubelet_plugin.server import served
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult
+from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import bind, socket_paths
 from allotment.kubelet_plugin.wire import registration_pb2
 from tests.unit.drivers.publication import Cluster
 
 NODE = "n1"
-PATIENCE = Patience(call=30, start=30, publish=30, quiet=0.3, moments=(0.4,))
+PATIENCE = Timeouts(call=30, start=30, publish=30, quiet=0.3, interrupt_at=(0.4,))
 #: With a driver that does not do what is waited for.
 IN_VAIN = PATIENCE._replace(publish=0.3)
 
 #: Makes another plugin of a good one; called again for each life of the driver.
-Bend = Callable[[Plugin], Plugin]
+Bend = Callable[[KubeletPlugin], KubeletPlugin]
 #: Serves a plugin at an endpoint and a registration socket.
-Serve = Callable[[Plugin, Path, Path], AbstractAsyncContextManager[None]]
+Serve = Callable[[KubeletPlugin, Path, Path], AbstractAsyncContextManager[None]]
 
 
-def well(plugin: Plugin, endpoint: Path, registration: Path) -> AbstractAsyncContextManager[None]:
+def well(plugin: KubeletPlugin, endpoint: Path, registration: Path) -> AbstractAsyncContextManager[None]:
     """As drivers of the framework are served."""
-    return served(plugin, endpoint, registration, on_registered=lambda well, error: None)
+    return serve_plugin(plugin, endpoint, registration, on_registered=lambda well, error: None)
 
 
 class Bent:
     """A good driver; who inherits spoils one thing."""
 
-    def __init__(self, good: Plugin) -> None:
+    def __init__(self, good: KubeletPlugin) -> None:
         self.good = good
         self.name = good.name
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
         return await self.good.prepare(claims)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
@@ -102,21 +102,21 @@ class World:
         if told is not None:
             await told
         storage = FileStorage(self.folder / "checkpoint.json")
-        host = Host(NODE, "boot", storage, Folder(self.cdi))
+        host = DriverHost(NODE, "boot", storage, FolderStore(self.cdi))
         good = NodeDriver(self.driver, host, self.cluster.client, Clock(), random=Random(1))
         await good.recover()
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(self._live(good, self._stop))
 
     async def _live(self, good: NodeDriver, stop: asyncio.Event) -> None:
-        offers = await good.offers()
+        offers = await good.discover_pools()
         if self.publishes:
             async with self.cluster.publisher() as publisher:
-                publisher.want(self.driver.name, NODE, offers)
-                await publisher.published(self.driver.name, NODE)
+                publisher.set_pools(self.driver.name, NODE, offers)
+                await publisher.wait_published(self.driver.name, NODE)
         async with self.serve(self.bend(good), self.endpoint, self.registration):
             await stop.wait()
-        await good.settled()
+        await good.wait_idle()
 
     def end(self) -> None:
         """End by itself."""
@@ -135,15 +135,15 @@ class World:
 
 
 @asynccontextmanager
-async def trial(world: World, *, lives: bool = True, class_name: str = "") -> AsyncIterator[Trial]:
+async def trial(world: World, *, lives: bool = True, class_name: str = "") -> AsyncIterator[DriverSession]:
     """The kit on a driver. ``lives``: it may end and start it."""
     await world.cluster.node(NODE)
     try:
         await world.start()
-        found = await awaken(world.registration, world, PATIENCE.start)
-        made = Trial(
+        found = await wait_for_driver(world.registration, world, PATIENCE.start)
+        made = DriverSession(
             world.registration, found, world.client, NODE, world.cluster.features, CdiFolders([world.cdi]),
-            life=world if lives else None, class_name=class_name, patience=world.patience,
+            process=world if lives else None, class_name=class_name, timeouts=world.patience,
         )  # fmt: skip
         try:
             yield made
@@ -154,15 +154,15 @@ async def trial(world: World, *, lives: bool = True, class_name: str = "") -> As
         shutil.rmtree(world.folder)
 
 
-def check(name: str) -> Check:
+def check(name: str) -> DriverCheck:
     (found,) = [one for one in CHECKS if one.name == name]
     return found
 
 
-def verified(world: World, *names: str, lives: bool = True) -> list[Row]:
+def verified(world: World, *names: str, lives: bool = True) -> list[CheckResult]:
     """Make these checks, or all."""
 
-    async def main() -> list[Row]:
+    async def main() -> list[CheckResult]:
         async with trial(world, lives=lives) as made:
             checks = [check(name) for name in names] or CHECKS
             return await verify(made, lambda check: None, lambda row: None, checks)
@@ -180,7 +180,7 @@ def introduced(
     """A good driver behind a registration socket that says this of it."""
 
     @asynccontextmanager
-    async def serve(plugin: Plugin, at: Path, registration: Path) -> AsyncIterator[None]:
+    async def serve(plugin: KubeletPlugin, at: Path, registration: Path) -> AsyncIterator[None]:
         info = registration_pb2.PluginInfo(
             type=type, name=name or plugin.name, endpoint=endpoint or str(at), supported_versions=versions
         )
@@ -206,7 +206,7 @@ def introduced(
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("pluginregistration.Registration", handlers),)
         )
-        async with served(plugin, at, at.with_name("unused"), on_registered=lambda well, error: None):
+        async with serve_plugin(plugin, at, at.with_name("unused"), on_registered=lambda well, error: None):
 
             def listen(path: Path) -> None:
                 server.add_insecure_port(f"unix:{path}")

@@ -9,8 +9,8 @@ import pytest
 
 from allotment.cluster.client import Listing
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
-from allotment.drivers.verify.driver_under_test import Trial
-from allotment.drivers.verify.verdict import NotChecked
+from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.verdict import CheckSkipped
 from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import NODE, World, trial
 
@@ -33,8 +33,8 @@ async def held(world: World, *devices: str) -> None:
     await client.update(CLAIMS, {**tree, "status": status}, subresource="status")
 
 
-def given(made: Trial, count: int) -> Any:
-    return made.allocated(*[made.spec()] * count)
+def given(made: DriverSession, count: int) -> Any:
+    return made.create_claims(*[made.spec()] * count)
 
 
 def test_only_devices_that_nobody_has_are_used() -> None:
@@ -44,7 +44,7 @@ def test_only_devices_that_nobody_has_are_used() -> None:
             await held(world, "gpu-0", "gpu-2")
             chosen = [part.device for each in await given(made, 2) for part in each.parts]
             assert chosen == ["gpu-1", "gpu-3"]
-            with pytest.raises(NotChecked, match="needs 1 free device: n1 has none"):
+            with pytest.raises(CheckSkipped, match="needs 1 free device: n1 has none"):
                 await given(made, 1)
 
     asyncio.run(main())
@@ -94,7 +94,7 @@ def test_who_is_always_too_late_does_not_check() -> None:
         world = World()
         world.client = Raced(world, times=9)
         async with trial(world) as made:
-            with pytest.raises(NotChecked, match="device n1/gpu-0 was given to another claim"):
+            with pytest.raises(CheckSkipped, match="device n1/gpu-0 was given to another claim"):
                 await given(made, 1)
 
     asyncio.run(main())
@@ -128,7 +128,7 @@ def test_devices_of_a_class_may_be_asked_for() -> None:
         async with trial(world, class_name="third") as made:
             (one,) = await given(made, 1)
             assert [part.device for part in one.parts] == ["gpu-2"]
-            with pytest.raises(NotChecked, match="needs 1 free device of class third: n1 has none"):
+            with pytest.raises(CheckSkipped, match="needs 1 free device of class third: n1 has none"):
                 await given(made, 1)
 
     asyncio.run(main())

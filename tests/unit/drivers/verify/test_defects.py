@@ -14,26 +14,26 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, Device, Spec
-from allotment.cdi.store import Folder
+from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.store import FolderStore
 from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.suite import CHECKS
-from allotment.kubelet_plugin.messages import CallFailed, ClaimRef, DeviceHealth, Plugin, Prepared, PreparedDevice
+from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult, PreparedDevice
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import IN_VAIN, Bent, World, introduced, trial, verified
 
 DEVICE = PreparedDevice(("gpu",), "n1", "gpu-0")
-Answers = Mapping[str, Prepared]
+Answers = Mapping[str, PrepareResult]
 Defect = Callable[[World], None]
 
 
 class Changed(Bent):
     """Answers something else."""
 
-    def __init__(self, good: Plugin, change: Callable[[ClaimRef, Prepared], Prepared]) -> None:
+    def __init__(self, good: KubeletPlugin, change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> None:
         super().__init__(good)
         self.change = change
 
@@ -42,7 +42,7 @@ class Changed(Bent):
         return {claim.uid: self.change(claim, answers[claim.uid]) for claim in claims}
 
 
-def changing(change: Callable[[ClaimRef, Prepared], Prepared]) -> Defect:
+def changing(change: Callable[[ClaimRef, PrepareResult], PrepareResult]) -> Defect:
     def spoil(world: World) -> None:
         world.bend = lambda good: Changed(good, change)
 
@@ -53,14 +53,14 @@ def devices(change: Callable[[PreparedDevice], PreparedDevice]) -> Defect:
     return changing(lambda claim, answer: answer._replace(devices=tuple(map(change, answer.devices))))
 
 
-def bent(make: Callable[[World, Plugin], Plugin]) -> Defect:
+def bent(make: Callable[[World, KubeletPlugin], KubeletPlugin]) -> Defect:
     def spoil(world: World) -> None:
         world.bend = lambda good: make(world, good)
 
     return spoil
 
 
-def spoiled(make: Callable[[Plugin], Plugin]) -> Defect:
+def spoiled(make: Callable[[KubeletPlugin], KubeletPlugin]) -> Defect:
     return bent(lambda world, good: make(good))
 
 
@@ -81,7 +81,7 @@ def _relative(world: World) -> None:
 class NoEmptyCalls(Bent):
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if not claims:
-            raise CallFailed("no claims")
+            raise PluginCallError("no claims")
         return await self.good.prepare(claims)
 
 
@@ -167,7 +167,7 @@ class Forgets(Bent):
 class Once(Bent):
     """Has no answer for a claim that it has seen before."""
 
-    def __init__(self, good: Plugin) -> None:
+    def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.seen: set[str] = set()
 
@@ -175,7 +175,7 @@ class Once(Bent):
         answers = dict(await self.good.prepare(claims))
         for claim in claims:
             if claim.uid in self.seen:
-                answers[claim.uid] = Prepared(error="already prepared")
+                answers[claim.uid] = PrepareResult(error="already prepared")
         self.seen.update(claim.uid for claim in claims)
         return answers
 
@@ -183,7 +183,7 @@ class Once(Bent):
 class Rewrites(Bent):
     """Puts something new into the CDI file each time."""
 
-    def __init__(self, world: World, good: Plugin) -> None:
+    def __init__(self, world: World, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.world = world
 
@@ -200,7 +200,7 @@ class Rewrites(Bent):
 class Leaves(Bent):
     """Forgets a file that it wrote; one that another process of it wrote, with ``own`` its own, too."""
 
-    def __init__(self, world: World, good: Plugin, *, own: bool) -> None:
+    def __init__(self, world: World, good: KubeletPlugin, *, own: bool) -> None:
         super().__init__(good)
         self.world = world
         self.own = own
@@ -223,22 +223,22 @@ class Leaves(Bent):
 class LeavesWhenRefused(Leaves):
     """Writes before it looks."""
 
-    def __init__(self, world: World, good: Plugin) -> None:
+    def __init__(self, world: World, good: KubeletPlugin) -> None:
         super().__init__(world, good, own=True)
 
 
 class KeepsDevices(Bent):
     """Has one CDI file for all claims, and only ever adds to it."""
 
-    def __init__(self, world: World, good: Plugin) -> None:
+    def __init__(self, world: World, good: KubeletPlugin) -> None:
         super().__init__(good)
-        self.folder = Folder(world.cdi)
+        self.folder = FolderStore(world.cdi)
         self.names: list[str] = []
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
         self.names.append(f"n{len(self.names)}")
-        given = tuple(Device(name, ContainerEdits(env=("A=1",))) for name in self.names)
+        given = tuple(CdiDevice(name, ContainerEdits(env=("A=1",))) for name in self.names)
         self.folder.write("all", Spec("all.example/gpu", given))
         ids = (f"all.example/gpu={self.names[-1]}",)
         return {
@@ -250,7 +250,7 @@ class KeepsDevices(Bent):
 class Demands(Bent):
     """Unprepares only what this process prepared, and that once."""
 
-    def __init__(self, good: Plugin) -> None:
+    def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.there: set[str] = set()
 
@@ -270,7 +270,7 @@ class Demands(Bent):
 class Looks(Bent):
     """Reads the claim before it unprepares it."""
 
-    def __init__(self, world: World, good: Plugin) -> None:
+    def __init__(self, world: World, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.client = world.cluster.client
 
@@ -286,8 +286,8 @@ class Looks(Bent):
 # --- refusing ---------------------------------------------------------------------------------------------------------
 
 
-def _never_refuses(claim: ClaimRef, answer: Prepared) -> Prepared:
-    return Prepared((DEVICE,)) if answer.error else answer
+def _never_refuses(claim: ClaimRef, answer: PrepareResult) -> PrepareResult:
+    return PrepareResult((DEVICE,)) if answer.error else answer
 
 
 class AllOrNothing(Bent):
@@ -296,13 +296,13 @@ class AllOrNothing(Bent):
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         answers = await self.good.prepare(claims)
         errors = [answer.error for answer in answers.values() if answer.error]
-        return {uid: Prepared(error=errors[0]) for uid in answers} if errors else answers
+        return {uid: PrepareResult(error=errors[0]) for uid in answers} if errors else answers
 
 
 class NeverLetsGo(Bent):
     """A device stays with the first claim that it was prepared for."""
 
-    def __init__(self, good: Plugin) -> None:
+    def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.owner: dict[str, str] = {}
 
@@ -311,7 +311,7 @@ class NeverLetsGo(Bent):
         for claim in claims:
             for device in answers[claim.uid].devices:
                 if self.owner.setdefault(device.device, claim.uid) != claim.uid:
-                    answers[claim.uid] = Prepared(error="device is in use")
+                    answers[claim.uid] = PrepareResult(error="device is in use")
         return answers
 
 
@@ -321,7 +321,7 @@ class NeverLetsGo(Bent):
 class Busy(Bent):
     """Does one thing at a time, for so long that another one comes, and has no time for that."""
 
-    def __init__(self, good: Plugin) -> None:
+    def __init__(self, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.busy = False
         self.another = asyncio.Event()
@@ -329,7 +329,7 @@ class Busy(Bent):
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if self.busy:
             self.another.set()
-            raise CallFailed("busy")
+            raise PluginCallError("busy")
         self.busy = True
         await self.another.wait()
         answers = await self.good.prepare(claims)
@@ -343,7 +343,7 @@ class Busy(Bent):
 class Tells(Bent):
     """Says something of its devices."""
 
-    def __init__(self, good: Plugin, change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> None:
+    def __init__(self, good: KubeletPlugin, change: Callable[[DeviceHealth], Sequence[DeviceHealth]]) -> None:
         super().__init__(good)
         self.change = change
 
@@ -403,9 +403,9 @@ DEFECTS: list[tuple[str, str, Defect]] = [
     ("pools", "duplicate device name", showing(_same_names)),
     ("slices-valid", "devices[0].name", showing(_bad_name)),
     ("slices-owner", "without owner", showing(_unowned)),
-    ("prepare", "refused: out of order", changing(lambda claim, answer: Prepared(error="out of order"))),
+    ("prepare", "refused: out of order", changing(lambda claim, answer: PrepareResult(error="out of order"))),
     ("prepare", "which the claim has not got", devices(lambda device: device._replace(device="gpu-9"))),
-    ("prepare", "nothing of device", changing(lambda claim, answer: Prepared())),
+    ("prepare", "nothing of device", changing(lambda claim, answer: PrepareResult())),
     ("prepare", "which the claim has not got", devices(lambda device: device._replace(pool="n2"))),
     ("request-names", "for request 'gpu/first'", devices(lambda device: device._replace(requests=("gpu/first",)))),
     ("other-drivers", "which the claim has not got", changing(
@@ -461,7 +461,7 @@ def test_a_driver_that_does_it_wrong_is_told_so(name: str, seen: str, spoil: Def
     assert row.result == ("warn" if row.check.advice else "FAIL")
     assert seen in row.seen
     assert row.remedy
-    assert row.wanted
+    assert row.expected
 
 
 def test_every_check_has_a_driver_that_fails_it() -> None:
@@ -478,14 +478,14 @@ def test_the_page_lists_all_checks() -> None:
 class Dies(Bent):
     """Ends when it prepares something."""
 
-    def __init__(self, world: World, good: Plugin) -> None:
+    def __init__(self, world: World, good: KubeletPlugin) -> None:
         super().__init__(good)
         self.world = world
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Answers:
         if claims:
             self.world.end()
-            raise CallFailed("the end")
+            raise PluginCallError("the end")
         return await self.good.prepare(claims)
 
 
@@ -507,7 +507,7 @@ def test_a_driver_that_dies_is_started_again_where_that_is_possible() -> None:
 
 def test_where_no_claim_can_be_prepared_that_is_told_once() -> None:
     world = World()
-    changing(lambda claim, answer: Prepared(error="out of order"))(world)
+    changing(lambda claim, answer: PrepareResult(error="out of order"))(world)
     rows = verified(world, "prepare", "cdi", "several-claims", "not-allocated")
     assert [row.result for row in rows] == ["FAIL", "skipped", "skipped", "pass"]
     assert rows[1].seen == "preparing a single claim fails"
@@ -529,6 +529,6 @@ def test_slices_of_an_earlier_process_are_not_taken_for_those_of_this_one(monkey
                 return found
 
             monkeypatch.setattr(made, "slices", last_look)
-            assert before not in await made.calm()
+            assert before not in await made.stable_slices()
 
     asyncio.run(main())

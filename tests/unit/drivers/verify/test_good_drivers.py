@@ -9,7 +9,7 @@ import pytest
 
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
-from allotment.drivers.verify.check import Row
+from allotment.drivers.verify.check import CheckResult
 from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
 from allotment.fleet.modes import Example
@@ -29,7 +29,7 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
 }
 
 
-def told(rows: list[Row]) -> list[str]:
+def told(rows: list[CheckResult]) -> list[str]:
     return [f"{row.check.name}: {row.seen}" for row in rows if row.result != "pass"]
 
 

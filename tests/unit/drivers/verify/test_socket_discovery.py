@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from allotment.drivers.verify.socket_discovery import NotFound, find
+from allotment.drivers.verify.socket_discovery import DriverNotFound, find_driver
 
 
 def told(path: Path) -> str:
-    with pytest.raises(NotFound) as error:
-        asyncio.run(find(path))
+    with pytest.raises(DriverNotFound) as error:
+        asyncio.run(find_driver(path))
     return str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Bundles from texts, for tests of rules."""
+"""Builds bundles from YAML texts, for tests of rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def bundle_of(
     cluster: str = "",
     gates: Mapping[str, bool] | None = None,
 ) -> Bundle:
-    """The bundle of one text, or of several files by name, for a cluster of these machines or objects."""
+    """A bundle of one text, or of several files by name, with a cluster of these machines and objects."""
     texts = {"file.yaml": files} if isinstance(files, str) else files
     loaded = [load_text(text, name) for name, text in texts.items()]
     return Bundle(
-        [document for one in loaded for document in one.documents],
+        [document for result in loaded for document in result.documents],
         CheckSettings(Features(kube=kube, gates=gates or {})),
         world_of(kube=kube, fleet=fleet, cluster=cluster),
-        [problem for one in loaded for problem in one.problems],
+        [problem for result in loaded for problem in result.problems],
     )
 
 
@@ -38,13 +38,13 @@ def example_bundle(rule: Rule, text: str) -> Bundle:
 
 
 def world_of(*, kube: str = "1.36", fleet: str = "", cluster: str = "") -> TargetCluster | None:
-    """The cluster of machines (words of ``--fleet``), of objects (YAML), or of both; None for neither."""
+    """The cluster of machines (``--fleet`` syntax), of objects (YAML), or of both; None for neither."""
     if not fleet and not cluster:
         return None
     objects: list[Object] = []
     if fleet:
-        made = cluster_of(parse_fleet([fleet]), kube)
-        objects += [*made.nodes, *made.slices, *made.classes]
+        fleet_cluster = cluster_of(parse_fleet([fleet]), kube)
+        objects += [*fleet_cluster.nodes, *fleet_cluster.slices, *fleet_cluster.classes]
     decoded = decode_all(load_text(cluster, "cluster.yaml").documents, strict=False)
     assert not decoded.problems
     objects += [manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object)]

@@ -1,4 +1,4 @@
-"""Rules look at the pods of kinds that are not Kubernetes' own, too."""
+"""Rules check the pod templates of third-party workload kinds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ spec:
 
 def test_unknown_request() -> None:
     ray = RAY.replace("RESOURCES", "{claims: [{name: gpu, request: gpus}]}")
-    (one,) = matches_of(no_such_request.RULE, template(gpu_request("gpu")), ray)
-    assert one.path[:3] == ("spec", "workerGroupSpecs", 0)
+    (match,) = matches_of(no_such_request.RULE, template(gpu_request("gpu")), ray)
+    assert match.path[:3] == ("spec", "workerGroupSpecs", 0)
 
 
 def test_unused_claim() -> None:
     assert len(matches_of(claim_unused.RULE, template(gpu_request("gpu")), RAY.replace("RESOURCES", "{}"))) == 1
-    used = RAY.replace("RESOURCES", "{claims: [{name: gpu}]}")
-    assert matches_of(claim_unused.RULE, template(gpu_request("gpu")), used) == []
+    with_claim = RAY.replace("RESOURCES", "{claims: [{name: gpu}]}")
+    assert matches_of(claim_unused.RULE, template(gpu_request("gpu")), with_claim) == []
 
 
 def test_claim_and_device_plugin() -> None:

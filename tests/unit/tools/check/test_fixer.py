@@ -1,4 +1,4 @@
-"""Fixes are made in passes until nothing is left that can be mended."""
+"""Fixes are applied in passes until no applicable fix is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rule(find: Finder, code: str = "S101") -> Rule:
 
 
 def replacing(key: str, old: Any, new: Any, *, safe: bool = True) -> Finder:
-    """Finds ``key: old`` and has ``new`` written instead."""
+    """A rule function that finds ``key: old`` and replaces the value with ``new``."""
 
     def find(document: Document) -> Iterator[RuleMatch]:
         if document.tree.get(key) == old:
@@ -92,16 +92,16 @@ def test_parts_of_one_string_are_fixed_in_one_pass() -> None:
                     document, ("a",), "x", fix=Fix("", ((document, edit),), safe=True), span=(number, number + 1)
                 )
 
-    judged = 0
+    calls = 0
 
-    def judge(bundle: Bundle) -> Any:
-        nonlocal judged
-        judged += 1
+    def find(bundle: Bundle) -> Any:
+        nonlocal calls
+        calls += 1
         return check(bundle, [rule(doubled)])
 
-    fixed = fix(bundle_of("a: 'x x x'\n"), unsafe=False, find=judge)
+    fixed = fix(bundle_of("a: 'x x x'\n"), unsafe=False, find=find)
     assert fixed.texts == {"file.yaml": "a: 'yy yy yy'\n"}
-    assert judged == 2
+    assert calls == 2
 
 
 def test_identical_fixes_of_two_rules_are_applied_once() -> None:
@@ -127,7 +127,7 @@ def test_ineffective_fix_is_applied_once() -> None:
 
     fixed = run_fixer("m: 1\n", restless)
     assert fixed.texts == {"file.yaml": "m: 2\n"}
-    assert [reason for _, reason in fixed.unfixable] == ["its fix does not mend it"]
+    assert [reason for _, reason in fixed.unfixable] == ["the fix does not remove the finding"]
 
 
 def test_findings_reported_one_at_a_time_are_all_fixed() -> None:
@@ -174,13 +174,13 @@ def test_fixes_that_undo_each_other_terminate() -> None:
 
 def test_edits_of_several_files_are_atomic() -> None:
     def both(bundle: Bundle) -> Iterable[RuleMatch]:
-        one, other = bundle.documents
-        if one.tree["a"] != other.tree.get("b"):
+        first, second = bundle.documents
+        if first.tree["a"] != second.tree.get("b"):
             edits: tuple[tuple[Document, Edit], ...] = (
-                (one, SetValue(("a",), 3)),
-                (other, RenameKey(("c",), "d") if "c" in other.tree else SetValue(("b",), 3)),
+                (first, SetValue(("a",), 3)),
+                (second, RenameKey(("c",), "d") if "c" in second.tree else SetValue(("b",), 3)),
             )
-            yield RuleMatch(one, ("a",), "a", fix=Fix("", edits, safe=True))
+            yield RuleMatch(first, ("a",), "a", fix=Fix("", edits, safe=True))
 
     rules = [Rule("S101", "a-test", "shape", "error", "A test", "Because.", "", "", both)]
     assert fix(bundle_of({"1": "a: 1\n", "2": "b: 2\n"}), unsafe=False, rules=rules).texts == {
@@ -193,16 +193,16 @@ def test_edits_of_several_files_are_atomic() -> None:
 
 
 def test_excluded_documents_stay_excluded() -> None:
-    whole = bundle_of("a: 1\n---\na: 1\n---\na: 1\n")
-    bundle = Bundle([whole.documents[0], whole.documents[2]], whole.settings)
-    seen: list[int] = []
+    complete = bundle_of("a: 1\n---\na: 1\n---\na: 1\n")
+    bundle = Bundle([complete.documents[0], complete.documents[2]], complete.settings)
+    document_counts: list[int] = []
 
     def judge(other: Bundle) -> Any:
-        seen.append(len(other.documents))
+        document_counts.append(len(other.documents))
         return check(other, [rule(replacing("a", 1, 2))])
 
     assert fix(bundle, unsafe=False, find=judge).texts == {"file.yaml": "a: 2\n---\na: 1\n---\na: 2\n"}
-    assert seen == [2, 2]
+    assert document_counts == [2, 2]
 
 
 def test_nested_fields_do_not_conflict_with_siblings() -> None:
@@ -215,9 +215,9 @@ def test_nested_fields_do_not_conflict_with_siblings() -> None:
     assert codes(fixed) == (["S102", "S101"], [])
 
 
-@pytest.mark.parametrize("one", RULES, ids=lambda one: f"{one.code}-{one.name}")
-def test_fixes_are_idempotent(one: Rule) -> None:
-    bundle = example_bundle(one, one.bad)
+@pytest.mark.parametrize("checked_rule", RULES, ids=lambda rule: f"{rule.code}-{rule.name}")
+def test_fixes_are_idempotent(checked_rule: Rule) -> None:
+    bundle = example_bundle(checked_rule, checked_rule.bad)
     texts = fix(bundle, unsafe=True).texts
     for text in texts.values():
-        assert fix(example_bundle(one, text), unsafe=True).texts == {}
+        assert fix(example_bundle(checked_rule, text), unsafe=True).texts == {}

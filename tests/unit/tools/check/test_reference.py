@@ -1,4 +1,4 @@
-"""The reference of the rules is made from them, and leads from one to the other."""
+"""The rule pages are generated from the rules, and links lead to their sections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[4]
 
 def test_pages_are_up_to_date() -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / FOLDER).iterdir()}
-    assert written == pages(), "out of date; `python -m tests.docs.screens reasons.md` writes them anew"
+    assert written == pages(), "out of date; `python -m tests.docs.screens reasons.md` regenerates them"
 
 
 def test_every_link_has_a_section() -> None:

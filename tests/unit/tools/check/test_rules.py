@@ -1,4 +1,4 @@
-"""Every rule keeps what its own examples promise."""
+"""Checks that apply to all rules: metadata, examples, fixes and style of messages."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_rule_is_documented(rule: Rule) -> None:
 
 @rules
 def test_bad_example_is_reported(rule: Rule) -> None:
-    found = [finding for finding in check(example_bundle(rule, rule.bad)) if finding.code == rule.code]
-    assert found
-    assert {finding.level for finding in found} & {rule.level}
-    for finding in found:
+    findings = [finding for finding in check(example_bundle(rule, rule.bad)) if finding.code == rule.code]
+    assert findings
+    assert {finding.level for finding in findings} & {rule.level}
+    for finding in findings:
         assert finding.message
         assert not finding.message.endswith(".")
         assert finding.where.file == "file.yaml"
@@ -75,7 +75,7 @@ def test_only_fixable_rules_offer_fixes(rule: Rule) -> None:
     assert bool(kinds) == bool(rule.fixable)
 
 
-#: What a sentence of ours may begin with besides a small letter: kinds of Kubernetes, and names as they are written.
+#: Valid starts of a message: lower case, quoted or literal text, Kubernetes kinds and proper names.
 _BEGINS = re.compile(
     r"[a-z0-9\"'.>`$_&|(\[{=!<~@/*-]|(CEL|Kubernetes|MPS|MIG|GPU|NVIDIA|AMD|[A-Z][a-z]+[A-Z][A-Za-z]+) "
     r"|(Pod|Namespace|Deployment|Job) "
@@ -84,7 +84,7 @@ _BEGINS = re.compile(
 
 @rules
 def test_message_style(rule: Rule) -> None:
-    """Small letters at the beginning, no full stop at the end; two sentences are joined by a semicolon."""
+    """Messages start in lower case and have no full stop; a semicolon joins two sentences."""
     for finding in check(example_bundle(rule, rule.bad)):
         for text in filter(None, (finding.message, finding.help, finding.fix.text if finding.fix else "")):
             assert _BEGINS.match(text), text

@@ -1,7 +1,7 @@
-"""The manifests of five articles, mistakes and all: what is found in each, and what they do once they are mended.
+"""The manifests of five articles, with their mistakes: the findings in each, and the result after all fixes.
 
-The tables are the specification: what a reader of the articles ought to be told, file by file, no more and no less.
-Files that an article wants applied together are checked together.
+The tables are the specification: exactly these findings are expected. Files that an article applies together are
+checked together.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Shared = Callable[[str], Path]
 
 
 class Seed(NamedTuple):
-    """Files checked together; ``found`` are codes in order of place, ``file:line`` behind them.
+    """Files that are checked together; ``expected`` are the codes in order of position, as in ``S101 file:line``.
 
-    ``fleet`` is hardware on which all pods get their devices once the files are mended; empty where nothing is to be
-    allocated. ``left`` are codes that no fix removes.
+    ``fleet`` is hardware on which all pods get their devices after the fixes; empty if nothing is allocated.
+    ``remaining`` are codes that no fix removes.
     """
 
     files: tuple[str, ...]
@@ -146,20 +146,20 @@ def _code_and_line(finding: Finding, alone: bool) -> str:
 @seeds
 def test_findings(seed: Seed, shared: Shared) -> None:
     findings = check(bundle_of(_texts(seed, shared)))
-    told = [_code_and_line(finding, alone=len(seed.files) == 1) for finding in findings]
-    assert sorted(told) == sorted(seed.expected), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
+    reported = [_code_and_line(finding, alone=len(seed.files) == 1) for finding in findings]
+    assert sorted(reported) == sorted(seed.expected), "\n".join(f"{f.code} {f.where} {f.message}" for f in findings)
 
 
 @seeds
 def test_fixed_manifests_fit(seed: Seed, shared: Shared) -> None:
     texts = _texts(seed, shared)
     fixed = fix(bundle_of(texts), unsafe=True)
-    mended = {**texts, **fixed.texts}
-    again = check(bundle_of(mended, fleet=seed.fleet))
-    assert sorted(f.code for f in again) == sorted(seed.remaining), "\n".join(
-        f"{f.code} {f.where} {f.message}" for f in again
+    fixed_texts = {**texts, **fixed.texts}
+    findings = check(bundle_of(fixed_texts, fleet=seed.fleet))
+    assert sorted(f.code for f in findings) == sorted(seed.remaining), "\n".join(
+        f"{f.code} {f.where} {f.message}" for f in findings
     )
-    assert fix(bundle_of(mended), unsafe=True).texts == {}
+    assert fix(bundle_of(fixed_texts), unsafe=True).texts == {}
 
 
 @seeds
@@ -174,5 +174,5 @@ def test_fixes_keep_comments(seed: Seed, shared: Shared) -> None:
 
 
 def test_every_seed_is_listed(shared: Shared) -> None:
-    known = {name for seed in SEEDS.values() for name in seed.files}
-    assert {path.stem for path in shared("manifests/README.md").parent.glob("seed*.yaml")} == known
+    listed = {name for seed in SEEDS.values() for name in seed.files}
+    assert {path.stem for path in shared("manifests/README.md").parent.glob("seed*.yaml")} == listed

@@ -1,4 +1,4 @@
-"""What comments silence, whatever stands in a file."""
+"""Property tests of ignore comments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES = st.sampled_from([
 FINDINGS = st.lists(st.tuples(st.sampled_from(["S100", "S102", "V301", "M401"]), st.integers(1, 12)), max_size=5)
 
 
-def found(code: str, line: int) -> Finding:
+def finding_at(code: str, line: int) -> Finding:
     return Finding(code=code, name="x", level="error", message="m", where=SourceRange("a.yaml", line, 1, line, 2))
 
 
@@ -25,22 +25,22 @@ def found(code: str, line: int) -> Finding:
 def test_each_finding_is_reported_or_suppressed_and_comments_only_add_notes(
     lines: list[str], pairs: list[tuple[str, int]]
 ) -> None:
-    findings = {found(*pair) for pair in pairs}
-    done = apply_suppressions(
-        sorted(findings, key=lambda one: one.sort_key), {"a.yaml": "\n".join(lines)}, lambda code, file: True
+    findings = {finding_at(*pair) for pair in pairs}
+    result = apply_suppressions(
+        sorted(findings, key=lambda finding: finding.sort_key), {"a.yaml": "\n".join(lines)}, lambda code, file: True
     )
-    told = set(done.findings)
-    assert not told & set(done.suppressed)
-    assert {one for one in told if one.code != "S116"} | set(done.suppressed) == findings
-    assert list(done.findings) == sorted(done.findings, key=lambda one: one.sort_key)
-    for note in told - findings:
+    reported = set(result.findings)
+    assert not reported & set(result.suppressed)
+    assert {finding for finding in reported if finding.code != "S116"} | set(result.suppressed) == findings
+    assert list(result.findings) == sorted(result.findings, key=lambda finding: finding.sort_key)
+    for note in reported - findings:
         assert note.level == "note"
         assert lines[note.where.line - 1][note.where.column - 1] == "#"
 
 
 @given(FINDINGS)
 def test_without_comments_nothing_changes(pairs: list[tuple[str, int]]) -> None:
-    findings = tuple(found(*pair) for pair in pairs)
+    findings = tuple(finding_at(*pair) for pair in pairs)
     assert apply_suppressions(findings, {"a.yaml": "allot: ignore\n" * 12}, lambda code, file: True) == (findings, ())
 
 
@@ -51,7 +51,7 @@ def test_every_suggested_pattern_matches_a_rule() -> None:
 
 
 @given(st.lists(st.sampled_from(["S", "S1", "S100", "all", "shape", "unreadable", "V3"])), st.booleans())
-def test_ignore_wins_and_no_pattern_selects_all(words: list[str], against: bool) -> None:
-    choice = RuleSelection(ignore=tuple(words)) if against else RuleSelection(select=tuple(words))
-    meant = any(pattern_matches(word, "S100") for word in words)
-    assert choice.includes("S100") == (not meant if against else meant or not words)
+def test_ignore_wins_and_no_pattern_selects_all(patterns: list[str], against: bool) -> None:
+    choice = RuleSelection(ignore=tuple(patterns)) if against else RuleSelection(select=tuple(patterns))
+    is_matched = any(pattern_matches(word, "S100") for word in patterns)
+    assert choice.includes("S100") == (not is_matched if against else is_matched or not patterns)

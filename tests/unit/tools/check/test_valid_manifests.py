@@ -1,4 +1,4 @@
-"""Manifests that a strict API server takes: nothing in them may be called an error."""
+"""Manifests that a strict API server accepts have no errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from allotment.tools.check.run import check
 from tests.unit.tools.check.bundles import bundle_of
 
 FOLDERS: Final = ("nvidia", "amd", "example", "castai", "classes", "slices")
-#: Not valid, and why, as the collection's own record has it: error codes by file.
+#: Invalid files according to the collection's own record: error codes by file.
 INVALID: Final[dict[str, set[str]]] = {
     "nvidia/mig+mps/sharing-demo-claims-1.yaml": {"S107"},  # classic DRA
     "nvidia/mig+mps/sharing-demo-job-1.yaml": {"S103"},
@@ -28,13 +28,13 @@ INVALID: Final[dict[str, set[str]]] = {
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_valid_manifests_have_no_errors(folder: str, shared: Callable[[str], Path]) -> None:
     root = shared("manifests")
-    found: dict[str, set[str]] = {}
+    errors_by_file: dict[str, set[str]] = {}
     for path in sorted((root / folder).rglob("*.yaml")):
         name = str(path.relative_to(root))
         errors = {f.code for f in check(bundle_of({name: path.read_text("utf-8")})) if f.level == "error"}
         if errors:
-            found[name] = errors
-    assert found == {name: codes for name, codes in INVALID.items() if name.startswith(f"{folder}/")}
+            errors_by_file[name] = errors
+    assert errors_by_file == {name: codes for name, codes in INVALID.items() if name.startswith(f"{folder}/")}
 
 
 def test_folder_has_no_errors_as_a_whole(shared: Callable[[str], Path]) -> None:

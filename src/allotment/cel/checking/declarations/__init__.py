@@ -29,7 +29,7 @@ class Overload:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionDeclaration:
     """A name with its overloads, member and global ones apart, each in declaration order."""
 
     name: str
@@ -98,7 +98,7 @@ def _type_params(signature: Iterable[Type]) -> tuple[Type, ...]:
     found: dict[Type, None] = {}
 
     def collect(t: Type) -> None:
-        if t.kind is types.Kind.PARAM:
+        if t.kind is types.TypeKind.PARAM:
             found[t] = None
         for p in t.params:
             collect(p)
@@ -133,12 +133,12 @@ def parse_table(table: str) -> list[tuple[str, Overload]]:
     return rows
 
 
-def functions(rows: Iterable[tuple[str, Overload]]) -> Mapping[str, Function]:
+def functions(rows: Iterable[tuple[str, Overload]]) -> Mapping[str, FunctionDeclaration]:
     """Functions by name from declared rows; rows of one name are merged in order."""
     grouped: dict[str, list[Overload]] = {}
     for name, declared in rows:
         grouped.setdefault(name, []).append(declared)
     return {
-        name: Function(name, tuple(o for o in all_ if o.member), tuple(o for o in all_ if not o.member))
+        name: FunctionDeclaration(name, tuple(o for o in all_ if o.member), tuple(o for o in all_ if not o.member))
         for name, all_ in grouped.items()
     }

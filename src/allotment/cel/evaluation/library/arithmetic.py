@@ -11,63 +11,63 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from allotment.cel.evaluation import timestamps
-from allotment.cel.evaluation.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, found_equal
-from allotment.cel.evaluation.values import CostExceeded, Duration, Failure, ListValue, MapValue, Timestamp, Uint, Value
+from allotment.cel.evaluation.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, equal_in_search
+from allotment.cel.evaluation.values import CostLimitExceeded, Duration, CelError, ListValue, MapValue, Timestamp, Uint, Value
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
 #: Longer strings than this cannot be paid for within the cost limit.
-LONGEST: Final = 1 << 24
+MAX_STRING_LENGTH: Final = 1 << 24
 
-_RECEIVERS: Final = frozenset({str, Timestamp, Duration})
-_ADDERS: Final = frozenset({bytes, float, Duration, int, ListValue, str, Timestamp, Uint})
-_SUBTRACTORS: Final = frozenset({float, Duration, int, Timestamp, Uint})
-_MULTIPLIERS: Final = frozenset({float, int, Uint})
-_MODULO: Final = frozenset({int, Uint})
+_RECEIVER_TYPES: Final = frozenset({str, Timestamp, Duration})
+_ADD_TYPES: Final = frozenset({bytes, float, Duration, int, ListValue, str, Timestamp, Uint})
+_SUBTRACT_TYPES: Final = frozenset({float, Duration, int, Timestamp, Uint})
+_MULTIPLY_TYPES: Final = frozenset({float, int, Uint})
+_MODULO_TYPES: Final = frozenset({int, Uint})
 
 
-def refuse(operator: str, left: Value) -> NoReturn:
+def raise_no_such_overload(operator: str, left: Value) -> NoReturn:
     """Raise what upstream says when the type of the left operand has no such operation."""
-    raise Failure(NO_SUCH_OVERLOAD if type(left) in _RECEIVERS else f"no such overload: {operator}")
+    raise CelError(NO_SUCH_OVERLOAD if type(left) in _RECEIVER_TYPES else f"no such overload: {operator}")
 
 
-def _mismatch() -> NoReturn:
-    raise Failure(NO_SUCH_OVERLOAD)
+def _raise_mismatch() -> NoReturn:
+    raise CelError(NO_SUCH_OVERLOAD)
 
 
-def integer(value: int) -> int:
+def checked_int64(value: int) -> int:
     """An int64, or the overflow failure."""
     if _INT64_MIN <= value <= _INT64_MAX:
         return value
-    raise Failure("integer overflow")
+    raise CelError("integer overflow")
 
 
-def unsigned(value: int) -> Uint:
+def checked_uint64(value: int) -> Uint:
     """A uint64, or the overflow failure."""
     if 0 <= value <= _UINT64_MAX:
         return Uint(value)
-    raise Failure("unsigned integer overflow")
+    raise CelError("unsigned integer overflow")
 
 
 def add(left: Value, right: Value) -> Value:
     """``left + right``"""
     kind = type(left)
-    if kind not in _ADDERS:
-        refuse("_+_", left)
+    if kind not in _ADD_TYPES:
+        raise_no_such_overload("_+_", left)
     other = type(right)
     if kind is Duration or kind is Timestamp:
         return _add_time(left, right, kind, other)
     if kind is not other:
-        _mismatch()
+        _raise_mismatch()
     if kind is int:
-        return integer(left + right)
+        return checked_int64(left + right)
     if kind is Uint:
-        return unsigned(int(left) + int(right))
+        return checked_uint64(int(left) + int(right))
     if kind is ListValue:
         return ListValue.concat(left, right)
-    if kind is not float and len(left) + len(right) > LONGEST:
-        raise CostExceeded
+    if kind is not float and len(left) + len(right) > MAX_STRING_LENGTH:
+        raise CostLimitExceeded
     return left + right
 
 
@@ -78,60 +78,60 @@ def _add_time(left: Value, right: Value, kind: type, other: type) -> Value:
         return timestamps.timestamp(left.ns + right.ns, right.offset)
     if kind is Timestamp and other is Duration:
         return timestamps.timestamp(left.ns + right.ns, left.offset)
-    _mismatch()
+    _raise_mismatch()
 
 
 def subtract(left: Value, right: Value) -> Value:
     """``left - right``"""
     kind = type(left)
-    if kind not in _SUBTRACTORS:
-        refuse("_-_", left)
+    if kind not in _SUBTRACT_TYPES:
+        raise_no_such_overload("_-_", left)
     other = type(right)
     if kind is Timestamp and other is Duration:
         return timestamps.timestamp(left.ns - right.ns, left.offset)
     if kind is not other:
-        _mismatch()
+        _raise_mismatch()
     if kind is int:
-        return integer(left - right)
+        return checked_int64(left - right)
     if kind is Uint:
-        return unsigned(int(left) - int(right))
+        return checked_uint64(int(left) - int(right))
     if kind is float:
         return left - right
     if kind is Timestamp:
         # Upstream computes the seconds first, so what the nanoseconds would mend has overflowed.
-        integer((left.ns // timestamps.SECOND - right.ns // timestamps.SECOND) * timestamps.SECOND)
+        checked_int64((left.ns // timestamps.SECOND - right.ns // timestamps.SECOND) * timestamps.SECOND)
     return timestamps.duration(left.ns - right.ns)
 
 
 def multiply(left: Value, right: Value) -> Value:
     """``left * right``"""
     kind = type(left)
-    if kind not in _MULTIPLIERS:
-        refuse("_*_", left)
+    if kind not in _MULTIPLY_TYPES:
+        raise_no_such_overload("_*_", left)
     if kind is not type(right):
-        _mismatch()
+        _raise_mismatch()
     if kind is int:
-        return integer(left * right)
+        return checked_int64(left * right)
     if kind is Uint:
-        return unsigned(int(left) * int(right))
+        return checked_uint64(int(left) * int(right))
     return left * right
 
 
 def divide(left: Value, right: Value) -> Value:
     """``left / right``: integers truncate, doubles are IEEE."""
     kind = type(left)
-    if kind not in _MULTIPLIERS:
-        refuse("_/_", left)
+    if kind not in _MULTIPLY_TYPES:
+        raise_no_such_overload("_/_", left)
     if kind is not type(right):
-        _mismatch()
+        _raise_mismatch()
     if kind is float:
         return _divide_doubles(left, right)
     if not right:
-        raise Failure("division by zero")
+        raise CelError("division by zero")
     if kind is Uint:
         return Uint(int(left) // int(right))
     quotient = abs(left) // abs(right)
-    return integer(-quotient if (left < 0) != (right < 0) else quotient)
+    return checked_int64(-quotient if (left < 0) != (right < 0) else quotient)
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -147,16 +147,16 @@ def _divide_doubles(left: float, right: float) -> float:
 def modulo(left: Value, right: Value) -> Value:
     """``left % right`` with the sign of the dividend."""
     kind = type(left)
-    if kind not in _MODULO:
-        refuse("_%_", left)
+    if kind not in _MODULO_TYPES:
+        raise_no_such_overload("_%_", left)
     if kind is not type(right):
-        _mismatch()
+        _raise_mismatch()
     if not right:
-        raise Failure("modulus by zero")
+        raise CelError("modulus by zero")
     if kind is Uint:
         return Uint(int(left) % int(right))
     if left == _INT64_MIN and right == -1:
-        raise Failure("integer overflow")
+        raise CelError("integer overflow")
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 
@@ -165,14 +165,14 @@ def negate(value: Value) -> Value:
     """``-value``"""
     kind = type(value)
     if kind is int:
-        return integer(-value)
+        return checked_int64(-value)
     if kind is float:
         return -value
     if kind is bool:
-        _mismatch()
+        _raise_mismatch()
     if kind is Duration:
         return timestamps.duration(-value.ns)
-    refuse("-_", value)
+    raise_no_such_overload("-_", value)
 
 
 def _ordering(operator: str, accepts: tuple[int, ...]) -> Callable[[Value, Value], bool]:
@@ -181,7 +181,7 @@ def _ordering(operator: str, accepts: tuple[int, ...]) -> Callable[[Value, Value
         if kind is int and type(right) is int:
             return ((left > right) - (left < right)) in accepts
         if kind not in COMPARABLE:
-            refuse(operator, left)
+            raise_no_such_overload(operator, left)
         return compare(left, right) in accepts
 
     return order
@@ -193,29 +193,29 @@ greater = _ordering("_>_", (1,))
 greater_equals = _ordering("_>=_", (1, 0))
 
 
-def contained(needle: Value, haystack: Value) -> bool:
+def is_in(needle: Value, haystack: Value) -> bool:
     """``needle in haystack``: equality with an element, or a key of a map."""
     kind = type(haystack)
     if kind is ListValue:
         for item in haystack.items:  # noqa: SIM110 - deep values must not recurse through C
-            if found_equal(needle, item):
+            if equal_in_search(needle, item):
                 return True
         return False
     if kind is MapValue:
         return haystack.holds(needle)
-    _mismatch()
+    _raise_mismatch()
 
 
 def size(value: Value) -> int:
     """``size(value)``: code points, bytes, elements, entries."""
     if type(value) in (str, bytes, ListValue, MapValue):
         return len(value)
-    refuse("size", value)
+    raise_no_such_overload("size", value)
 
 
 #: Functions that dispatch on values themselves, by name; calls to them are never guarded by declared types.
 SINGLETONS: Final[dict[str, Callable[..., Value]]] = {
     "_+_": add, "_-_": subtract, "_*_": multiply, "_/_": divide, "_%_": modulo, "-_": negate,
     "_<_": less, "_<=_": less_equals, "_>_": greater, "_>=_": greater_equals,
-    "@in": contained, "_in_": contained, "in": contained, "size": size,
+    "@in": is_in, "_in_": is_in, "in": is_in, "size": size,
 }  # fmt: skip

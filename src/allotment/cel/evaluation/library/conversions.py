@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from allotment.cel.evaluation import float_format, timestamps
-from allotment.cel.evaluation.library.arithmetic import integer, unsigned
-from allotment.cel.evaluation.values import Duration, Failure, Timestamp, TypeValue, Uint, Value, type_name
+from allotment.cel.evaluation.library.arithmetic import checked_int64, checked_uint64
+from allotment.cel.evaluation.values import Duration, CelError, Timestamp, TypeValue, Uint, Value, type_name
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
@@ -18,13 +18,13 @@ _HEXADECIMAL: Final = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII
 )
 _SPECIAL: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
-_STRAY_UNDERSCORE: Final = re.compile(r"(?<![0-9a-fA-F])_|_(?![0-9a-fA-F])", re.ASCII)
+_MISPLACED_UNDERSCORE: Final = re.compile(r"(?<![0-9a-fA-F])_|_(?![0-9a-fA-F])", re.ASCII)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-def _unconvertible(target: str) -> Failure:
-    return Failure(f"type conversion error from 'string' to '{target}'")
+def _unconvertible(target: str) -> CelError:
+    return CelError(f"type conversion error from 'string' to '{target}'")
 
 
 def _digits(text: str, limit: int) -> int | None:
@@ -59,7 +59,7 @@ def string_to_double(text: str) -> float:
     if "_" in text:
         hexadecimal = text.lstrip("+-")[:2] in ("0x", "0X")
         checked = text.replace("0x_", "0x0_").replace("0X_", "0X0_") if hexadecimal else text
-        if _STRAY_UNDERSCORE.search(checked) or (not hexadecimal and re.search(r"[a-fA-F]_|_[a-fA-F]", text)):
+        if _MISPLACED_UNDERSCORE.search(checked) or (not hexadecimal and re.search(r"[a-fA-F]_|_[a-fA-F]", text)):
             raise _unconvertible("double")
         plain = text.replace("_", "")
     try:
@@ -87,7 +87,7 @@ def string_to_bool(text: str) -> bool:
 
 def int_to_duration(number: int) -> Duration:
     """Declared, but upstream's conversion from int does not exist."""
-    raise Failure("type conversion error from 'int' to 'google.protobuf.Duration'")
+    raise CelError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 
 def string_to_duration(text: str) -> Duration:
@@ -109,14 +109,14 @@ def string_to_timestamp(text: str) -> Timestamp:
 def double_to_int(value: float) -> int:
     """Truncation of a double strictly inside the range of int64."""
     if not -(2.0**63) < value < 2.0**63:
-        raise Failure("integer overflow")
+        raise CelError("integer overflow")
     return int(value)
 
 
 def double_to_uint(value: float) -> Uint:
     """Truncation of a double from 0 to below 2^64."""
     if not 0 <= value < 2.0**64:
-        raise Failure("unsigned integer overflow")
+        raise CelError("unsigned integer overflow")
     return Uint(int(value))
 
 
@@ -125,7 +125,7 @@ def bytes_to_string(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise Failure("invalid UTF-8 in bytes, cannot convert to string") from None
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
 def string_to_bytes(text: str) -> bytes:
@@ -150,7 +150,7 @@ def to_text(value: Value) -> str:
 
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     str: str, bool: lambda v: "true" if v else "false", int: str, Uint: lambda v: str(int(v)),
-    float: float_format.double, bytes: bytes_to_string, Duration: timestamps.format_duration,
+    float: float_format.format_shortest_g, bytes: bytes_to_string, Duration: timestamps.format_duration,
     Timestamp: timestamps.format_timestamp, TypeValue: lambda v: v.name,
 }  # fmt: skip
 
@@ -161,13 +161,13 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "duration_to_duration": same, "int64_to_duration": int_to_duration, "string_to_duration": string_to_duration,
     "int64_to_int64": same, "double_to_int64": double_to_int, "duration_to_int64": lambda v: v.ns,
     "string_to_int64": string_to_int, "timestamp_to_int64": lambda v: v.ns // timestamps.SECOND,
-    "uint64_to_int64": lambda v: integer(int(v)),
+    "uint64_to_int64": lambda v: checked_int64(int(v)),
     "string_to_string": same, "bool_to_string": to_text, "bytes_to_string": to_text, "double_to_string": to_text,
     "duration_to_string": to_text, "int64_to_string": to_text, "timestamp_to_string": to_text,
     "uint64_to_string": to_text,
     "timestamp_to_timestamp": same, "int64_to_timestamp": lambda v: timestamps.timestamp(v * timestamps.SECOND),
     "string_to_timestamp": string_to_timestamp,
-    "uint64_to_uint64": same, "double_to_uint64": double_to_uint, "int64_to_uint64": unsigned,
+    "uint64_to_uint64": same, "double_to_uint64": double_to_uint, "int64_to_uint64": checked_uint64,
     "string_to_uint64": string_to_uint,
 }  # fmt: skip
 

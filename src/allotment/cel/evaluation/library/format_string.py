@@ -12,11 +12,11 @@ from typing import Final
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
 from allotment.cel.evaluation import float_format
 from allotment.cel.evaluation.library import conversions
-from allotment.cel.evaluation.library.arithmetic import LONGEST
+from allotment.cel.evaluation.library.arithmetic import MAX_STRING_LENGTH
 from allotment.cel.evaluation.values import (
-    CostExceeded,
+    CostLimitExceeded,
     Duration,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     Timestamp,
@@ -39,42 +39,42 @@ _NOT_A_STRING: Final = (
 )
 
 
-class _Room:
+class _OutputBudget:
     """How much more may be printed; values that share parts could print without end."""
 
-    __slots__ = ("left",)
+    __slots__ = ("remaining",)
 
     def __init__(self) -> None:
-        self.left = LONGEST
+        self.remaining = MAX_STRING_LENGTH
 
-    def take(self, text: str) -> str:
-        self.left -= len(text) + 1
-        if self.left < 0:
-            raise CostExceeded
+    def spend(self, text: str) -> str:
+        self.remaining -= len(text) + 1
+        if self.remaining < 0:
+            raise CostLimitExceeded
         return text
 
 
 def format_string(text: str, arguments: ListValue) -> str:
     """The text with its clauses replaced by the arguments."""
-    room = _Room()
+    budget = _OutputBudget()
     parts: list[str] = []
     try:
         for piece in clauses(text, arguments.size):
             if isinstance(piece, Clause):
-                parts.append(room.take(_formatted(piece, arguments.at(piece.argument), room)))
+                parts.append(budget.spend(_formatted(piece, arguments.at(piece.argument), budget)))
             else:
                 parts.append(piece)
     except FormatError as error:
-        raise Failure(str(error)) from None
+        raise CelError(str(error)) from None
     return "".join(parts)
 
 
-def _formatted(clause: Clause, value: Value, room: _Room) -> str:
+def _formatted(clause: Clause, value: Value, budget: _OutputBudget) -> str:
     precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
     try:
         match clause.letter:
             case "s":
-                return _text(value, room)
+                return _text(value, budget)
             case "d":
                 return _decimal(value)
             case "f":
@@ -87,26 +87,26 @@ def _formatted(clause: Clause, value: Value, room: _Room) -> str:
                 return _octal(value)
             case _:
                 return _hexadecimal(value, clause.letter)
-    except Failure as failure:
-        raise Failure(f"error during formatting: {failure}") from None
+    except CelError as failure:
+        raise CelError(f"error during formatting: {failure}") from None
 
 
-def _text(value: Value, room: _Room) -> str:
+def _text(value: Value, budget: _OutputBudget) -> str:
     kind = type(value)
     if kind is ListValue:
-        return _list(value, room)
+        return _list(value, budget)
     if kind is MapValue:
-        return _map(value, room)
+        return _map(value, budget)
     if value is None:
         return "null"
     if kind is bytes:
         try:
             return conversions.to_text(value)
-        except Failure as failure:
-            raise Failure(f"could not convert argument {quote(str(failure))} to string") from None
+        except CelError as failure:
+            raise CelError(f"could not convert argument {quote(str(failure))} to string") from None
     if kind in _CONVERTIBLE:
         return conversions.to_text(value)
-    raise Failure(_NOT_A_STRING + type_name(value))
+    raise CelError(_NOT_A_STRING + type_name(value))
 
 
 _CONVERTIBLE: Final = frozenset({str, bool, int, Uint, float, Duration, Timestamp, TypeValue})
@@ -115,7 +115,7 @@ _CONVERTIBLE: Final = frozenset({str, bool, int, Uint, float, Duration, Timestam
 def _decimal(value: Value) -> str:
     if type(value) is int or type(value) is Uint:
         return str(int(value))
-    raise Failure(f"decimal clause can only be used on integers, was given {type_name(value)}")
+    raise CelError(f"decimal clause can only be used on integers, was given {type_name(value)}")
 
 
 def _double(value: Value, clause: str) -> float:
@@ -123,7 +123,7 @@ def _double(value: Value, clause: str) -> float:
         return value
     if type(value) is str and value in _SPECIAL:
         return float(value)
-    raise Failure(f"{clause} clause can only be used on doubles, was given {type_name(value)}")
+    raise CelError(f"{clause} clause can only be used on doubles, was given {type_name(value)}")
 
 
 def _fixed(value: Value, precision: int) -> str:
@@ -136,7 +136,7 @@ def _fixed(value: Value, precision: int) -> str:
     if most < 0x8000:
         text = f"{abs(number):,.{min(most, _ALL_DIGITS)}f}"
     else:
-        whole, _, fraction = float_format.decimal(abs(number)).partition(".")
+        whole, _, fraction = float_format.format_shortest_f(abs(number)).partition(".")
         text = f"{int(whole):,}.{fraction}"
     whole, _, fraction = text.partition(".")
     fraction = fraction[:least].ljust(least, "0") + fraction[least:].rstrip("0")
@@ -168,7 +168,7 @@ def _binary(value: Value) -> str:
         return "1" if value else "0"
     if kind is int or kind is Uint:
         return format(int(value), "b")
-    raise Failure(f"only integers and bools can be formatted as binary, was given {type_name(value)}")
+    raise CelError(f"only integers and bools can be formatted as binary, was given {type_name(value)}")
 
 
 def _hexadecimal(value: Value, letter: str) -> str:
@@ -178,32 +178,32 @@ def _hexadecimal(value: Value, letter: str) -> str:
         return digits.upper() if letter == "X" else digits
     if kind is int or kind is Uint:
         return format(int(value), letter)
-    raise Failure(f"only integers, byte buffers, and strings can be formatted as hex, was given {type_name(value)}")
+    raise CelError(f"only integers, byte buffers, and strings can be formatted as hex, was given {type_name(value)}")
 
 
 def _octal(value: Value) -> str:
     if type(value) is int or type(value) is Uint:
         return format(int(value), "o")
-    raise Failure(f"octal clause can only be used on integers, was given {type_name(value)}")
+    raise CelError(f"octal clause can only be used on integers, was given {type_name(value)}")
 
 
 # --- inside lists and maps, values are printed as CEL literals -----------------------------------------------------
 
 
-def _literal(value: Value, room: _Room) -> str:
+def _literal(value: Value, budget: _OutputBudget) -> str:
     kind = type(value)
     if kind is ListValue:
-        return _list(value, room)
+        return _list(value, budget)
     if kind is MapValue:
-        return _map(value, room)
-    return room.take(_simple_literal(value, kind, room))
+        return _map(value, budget)
+    return budget.spend(_simple_literal(value, kind, budget))
 
 
-def _simple_literal(value: Value, kind: type, room: _Room) -> str:
+def _simple_literal(value: Value, kind: type, budget: _OutputBudget) -> str:
     if kind is str:
         return quote(value)
     if kind is bytes:
-        return "b" + quote(_text(value, room))
+        return "b" + quote(_text(value, budget))
     if kind is float:
         if math.isfinite(value):
             return f"{value:.6f}"
@@ -212,20 +212,20 @@ def _simple_literal(value: Value, kind: type, room: _Room) -> str:
         name = "timestamp" if kind is Timestamp else "duration"
         return f"{name}({quote(conversions.to_text(value))})"
     if value is None or kind in _CONVERTIBLE:
-        return _text(value, room)
-    raise Failure(f"no formatting function for {type_name(value)}")
+        return _text(value, budget)
+    raise CelError(f"no formatting function for {type_name(value)}")
 
 
-def _list(value: ListValue, room: _Room) -> str:
-    parts = [_literal(item, room) for item in value.items]
+def _list(value: ListValue, budget: _OutputBudget) -> str:
+    parts = [_literal(item, budget) for item in value.items]
     return "[" + ", ".join(parts) + "]"
 
 
-def _map(value: MapValue, room: _Room) -> str:
+def _map(value: MapValue, budget: _OutputBudget) -> str:
     pairs: list[tuple[str, str]] = []
     for key, item in value.entries.values():
         if type(key) not in (str, bool, int, Uint):
-            raise Failure(f"no formatting function for map key of type {type_name(key)}")
-        pairs.append((room.take(_simple_literal(key, type(key), room)), _literal(item, room)))
+            raise CelError(f"no formatting function for map key of type {type_name(key)}")
+        pairs.append((budget.spend(_simple_literal(key, type(key), budget)), _literal(item, budget)))
     pairs.sort(key=lambda pair: pair[0])
     return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"

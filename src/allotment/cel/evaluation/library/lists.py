@@ -11,15 +11,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from allotment.cel.evaluation.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, found_equal
+from allotment.cel.evaluation.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, equal_in_search
 from allotment.cel.evaluation.library import arithmetic
-from allotment.cel.evaluation.value_format import show
+from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
-    CostExceeded,
+    CostLimitExceeded,
     Duration,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     Optional,
@@ -29,20 +29,20 @@ from allotment.cel.evaluation.values import (
     type_name,
 )
 
-_INCLUDES_AT_MOST: Final = 48
-_INSERTION_SORT_UP_TO: Final = 12
+_MAX_INCLUDES_ELEMENTS: Final = 48
+_MAX_INSERTION_SORT: Final = 12
 
 
 def _comparable(value: Value) -> Value:
     if type(value) not in COMPARABLE:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     return value
 
 
 def _order(left: Value, right: Value) -> int | None:
     try:
         return compare(left, right)
-    except Failure:
+    except CelError:
         return None
 
 
@@ -72,7 +72,7 @@ def _extreme(name: str, replaced_when: int) -> Callable[[ListValue], Value]:
     def extreme(values: ListValue) -> Value:
         items = values.items
         if not items:
-            raise Failure(f"{name} called on empty list")
+            raise CelError(f"{name} called on empty list")
         best = _comparable(items[0])
         for item in items[1:]:
             if _order(best, _comparable(item)) == replaced_when:
@@ -82,18 +82,18 @@ def _extreme(name: str, replaced_when: int) -> Callable[[ListValue], Value]:
     return extreme
 
 
-def index_of(values: ListValue, wanted: Value) -> int:
+def index_of(values: ListValue, element: Value) -> int:
     """Where an element first occurs, or -1."""
     for i, item in enumerate(values.items):
-        if found_equal(item, wanted):
+        if equal_in_search(item, element):
             return i
     return -1
 
 
-def last_index_of(values: ListValue, wanted: Value) -> int:
+def last_index_of(values: ListValue, element: Value) -> int:
     """Where an element last occurs, or -1."""
     for i in range(values.size - 1, -1, -1):
-        if found_equal(values.items[i], wanted):
+        if equal_in_search(values.items[i], element):
             return i
     return -1
 
@@ -104,15 +104,15 @@ def last_index_of(values: ListValue, wanted: Value) -> int:
 def slice_list(values: ListValue, start: int, end: int) -> ListValue:
     """The elements from ``start`` up to ``end``."""
     if start < 0 or end < 0:
-        raise Failure(f"cannot slice({start}, {end}), negative indexes not supported")
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
-        raise Failure(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+        raise CelError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
     if values.size < end:
-        raise Failure(f"cannot slice({start}, {end}), list is length {values.size}")
+        raise CelError(f"cannot slice({start}, {end}), list is length {values.size}")
     return ListValue(values.items[start:end])
 
 
-def _described(value: Value) -> str:
+def _type_with_parameters(value: Value) -> str:
     """A type with its parameters, which are not known at run time."""
     return {"list": "list(dyn)", "map": "map(dyn, dyn)"}.get(type_name(value), type_name(value))
 
@@ -120,20 +120,20 @@ def _described(value: Value) -> str:
 def flatten(values: Value) -> ListValue:
     """Lists among the elements replaced by their elements."""
     if type(values) is not ListValue:
-        raise Failure(f"no such overload: {_described(values)}.flatten()")
+        raise CelError(f"no such overload: {_type_with_parameters(values)}.flatten()")
     return _flattened(values, 1)
 
 
 def flatten_depth(values: Value, depth: Value) -> ListValue:
     """``flatten`` to a depth."""
     if type(values) is not ListValue or type(depth) is not int:
-        raise Failure(f"no such overload: {_described(values)}.flatten({_described(depth)})")
+        raise CelError(f"no such overload: {_type_with_parameters(values)}.flatten({_type_with_parameters(depth)})")
     return _flattened(values, depth)
 
 
 def _flattened(values: ListValue, depth: int) -> ListValue:
     if depth < 0:
-        raise Failure("level must be non-negative")
+        raise CelError("level must be non-negative")
     flat: list[Value] = []
     stack: list[tuple[ListValue, int, int]] = [(values, 0, depth)]
     while stack:
@@ -146,30 +146,30 @@ def _flattened(values: ListValue, depth: int) -> ListValue:
                 stack.append((item, 0, left - 1))
                 break
             flat.append(item)
-        if len(flat) > ListValue.MOST:
-            raise CostExceeded
+        if len(flat) > ListValue.MAX_ELEMENTS:
+            raise CostLimitExceeded
     return ListValue(flat)
 
 
 def sort(values: Value) -> ListValue:
     """The elements in ascending order."""
     if type(values) is not ListValue:
-        arithmetic.refuse("sort", values)
+        arithmetic.raise_no_such_overload("sort", values)
     return sort_by_keys(values, values)
 
 
 def sort_by_keys(values: Value, keys: Value) -> ListValue:
     """The elements in the order of the keys at the same positions: what ``sortBy`` becomes."""
     if type(values) is not ListValue:
-        arithmetic.refuse("@sortByAssociatedKeys", values)
+        arithmetic.raise_no_such_overload("@sortByAssociatedKeys", values)
     order_by = keys.items
     if not order_by:
         return values
     first = type(order_by[0])
     if first not in COMPARABLE:
-        raise Failure("list elements must be comparable")
+        raise CelError("list elements must be comparable")
     if any(type(key) is not first for key in order_by):
-        raise Failure("list elements must have the same type")
+        raise CelError("list elements must have the same type")
     items = values.items
     return ListValue([items[position] for position in _sorted_positions(order_by)])
 
@@ -180,7 +180,7 @@ def _sorted_positions(keys: Sequence[Value]) -> list[int]:
     def order(i: int, j: int) -> int:
         return _order(keys[i], keys[j]) or 0
 
-    if len(keys) > _INSERTION_SORT_UP_TO:
+    if len(keys) > _MAX_INSERTION_SORT:
         positions.sort(key=functools.cmp_to_key(order))
         return positions
     # Go sorts short lists by insertion, which tells where keys without an order (NaN) end up.
@@ -202,7 +202,7 @@ def reverse(values: ListValue) -> ListValue:
     return ListValue(values.items[::-1])
 
 
-_HASHED: Final = frozenset({str, int})
+_HASHABLE_TYPES: Final = frozenset({str, int})
 
 
 def distinct(values: ListValue) -> ListValue:
@@ -210,12 +210,12 @@ def distinct(values: ListValue) -> ListValue:
     if not values.size:
         return values
     items = values.items
-    if {type(item) for item in items} <= _HASHED:
+    if {type(item) for item in items} <= _HASHABLE_TYPES:
         return ListValue(list(dict.fromkeys(items)))
     unique: list[Value] = []
     for item in items:
         for other in unique:
-            if found_equal(item, other):
+            if equal_in_search(item, other):
                 break
         else:
             unique.append(item)
@@ -235,10 +235,10 @@ def last(values: ListValue) -> Optional:
 # --- sets --------------------------------------------------------------------------------------------------------
 
 
-def sets_contains(values: ListValue, parts: ListValue) -> bool:
+def sets_contains(values: ListValue, subset: ListValue) -> bool:
     """Whether every element of ``parts`` is in ``values``."""
-    for part in parts.items:  # noqa: SIM110 - deep values must not recurse through C
-        if not arithmetic.contained(part, values):
+    for element in subset.items:  # noqa: SIM110 - deep values must not recurse through C
+        if not arithmetic.is_in(element, values):
             return False
     return True
 
@@ -246,7 +246,7 @@ def sets_contains(values: ListValue, parts: ListValue) -> bool:
 def sets_intersects(left: ListValue, right: ListValue) -> bool:
     """Whether an element of ``left`` is in ``right``."""
     for item in left.items:  # noqa: SIM110 - deep values must not recurse through C
-        if arithmetic.contained(item, right):
+        if arithmetic.is_in(item, right):
             return True
     return False
 
@@ -259,14 +259,14 @@ def sets_equivalent(left: ListValue, right: ListValue) -> bool:
 # --- KEP-5491 ----------------------------------------------------------------------------------------------------
 
 
-def includes(target: Value, wanted: Value) -> bool:
+def includes(target: Value, element: Value) -> bool:
     """Whether a list attribute holds a value, or a scalar one equals it."""
     if type(target) is not ListValue:
-        return found_equal(target, wanted)
+        return equal_in_search(target, element)
     for i, item in enumerate(target.items):
-        if i >= _INCLUDES_AT_MOST:
-            raise Failure(f"'includes' function cannot be applied to lists longer than {_INCLUDES_AT_MOST} values")
-        if found_equal(item, wanted):
+        if i >= _MAX_INCLUDES_ELEMENTS:
+            raise CelError(f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDES_ELEMENTS} values")
+        if equal_in_search(item, element):
             return True
     return False
 
@@ -277,7 +277,7 @@ def includes(target: Value, wanted: Value) -> bool:
 def insert(target: MapValue, key: Value, value: Value) -> MapValue:
     """Add an entry to a map that is still being built; a key that is there already is a failure."""
     if target.find(key) is not ABSENT:
-        raise Failure(f"insert failed: key {show(key)} already exists")
+        raise CelError(f"insert failed: key {go_format(key)} already exists")
     target.entries[map_key(key)] = (key, value)
     return target
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from allotment.cel.evaluation.library.url import request_problem
+from allotment.cel.evaluation.library.url import request_uri_error
 from allotment.cel.evaluation.values import NONE, ListValue, Optional, Value
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -115,7 +115,7 @@ def _label_value(text: str) -> list[str]:
 
 
 def _uri(text: str) -> list[str]:
-    problem = request_problem(text)
+    problem = request_uri_error(text)
     return [] if problem is None else [problem]
 
 
@@ -142,7 +142,7 @@ def _either(test: Callable[[str], bool], message: str) -> Callable[[str], list[s
     return lambda text: [] if test(text) else [message]
 
 
-class Format:
+class NamedFormat:
     """A named format: ``check`` gives the problems of a text, ``regex_size`` the pattern length that costs assume."""
 
     __slots__ = ("check", "name", "regex_size")
@@ -157,30 +157,30 @@ class Format:
         self.regex_size = regex_size
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and self.name == other.name
+        return isinstance(other, NamedFormat) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
-FORMATS: Final[dict[str, Format]] = {
-    "dns1123Label": Format("DNS1123Label", _label, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain, 60),
-    "dns1035Label": Format("DNS1035Label", _label_1035, 30),
-    "qualifiedName": Format("QualifiedName", _qualified_name, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(_label), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(_subdomain), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_label_1035), 30),
-    "labelValue": Format("LabelValue", _label_value, 40),
-    "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _either(lambda t: bool(_UUID.fullmatch(t)), "does not match the UUID format"), 70),
-    "byte": Format("byte", _either(lambda t: bool(_BASE64.fullmatch(t)), "invalid base64"), 84),
-    "date": Format("date", _either(_is_date, "invalid date"), 71),
-    "datetime": Format("datetime", _either(_is_datetime, "invalid datetime"), 71),
+FORMATS: Final[dict[str, NamedFormat]] = {
+    "dns1123Label": NamedFormat("DNS1123Label", _label, 30),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _subdomain, 60),
+    "dns1035Label": NamedFormat("DNS1035Label", _label_1035, 30),
+    "qualifiedName": NamedFormat("QualifiedName", _qualified_name, 60),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(_label), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(_subdomain), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_label_1035), 30),
+    "labelValue": NamedFormat("LabelValue", _label_value, 40),
+    "uri": NamedFormat("URI", _uri, 1103),
+    "uuid": NamedFormat("uuid", _either(lambda t: bool(_UUID.fullmatch(t)), "does not match the UUID format"), 70),
+    "byte": NamedFormat("byte", _either(lambda t: bool(_BASE64.fullmatch(t)), "invalid base64"), 84),
+    "date": NamedFormat("date", _either(_is_date, "invalid date"), 71),
+    "datetime": NamedFormat("datetime", _either(_is_datetime, "invalid datetime"), 71),
 }
 
 
-def validate(named: Format, text: str) -> Optional:
+def validate(named: NamedFormat, text: str) -> Optional:
     """The problems of a text, none when it is valid."""
     problems = named.check(text)
     return Optional(ListValue(list(problems))) if problems else NONE
@@ -191,7 +191,7 @@ def _named(name: str) -> Optional:
     return NONE if found is None else Optional(found)
 
 
-def _constant(named: Format) -> Callable[[], Value]:
+def _constant(named: NamedFormat) -> Callable[[], Value]:
     return lambda: named
 
 

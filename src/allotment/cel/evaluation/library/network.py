@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
-from allotment.cel.evaluation.values import Failure, Value
+from allotment.cel.evaluation.values import CelError, Value
 from allotment.model.quoting import quote
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]*", re.ASCII)
 _BITS: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-_WRONG_PREFIX: Final = "network address parse error during conversion from string: "
+_CIDR_ERROR: Final = "network address parse error during conversion from string: "
 
 
 class AddressError(ValueError):
@@ -92,17 +92,17 @@ def _print_v4(number: int) -> str:
 
 def _print_v6(number: int) -> str:
     groups = [number >> shift & 0xFFFF for shift in range(112, -1, -16)]
-    best_start = best_length = start = 0
+    longest_start = longest_length = start = 0
     for i in range(9):
         if i < 8 and not groups[i]:
             continue
-        if i - start > best_length:
-            best_start, best_length = start, i - start
+        if i - start > longest_length:
+            longest_start, longest_length = start, i - start
         start = i + 1
     texts = [format(group, "x") for group in groups]
-    if best_length < 2:
+    if longest_length < 2:
         return ":".join(texts)
-    return ":".join(texts[:best_start]) + "::" + ":".join(texts[best_start + best_length :])
+    return ":".join(texts[:longest_start]) + "::" + ":".join(texts[longest_start + longest_length :])
 
 
 def parse_address(text: str) -> tuple[IP, str]:
@@ -207,11 +207,11 @@ def ip(text: str) -> IP:
     try:
         address, zone = parse_address(text)
     except AddressError as error:
-        raise Failure(f"IP Address {quote(text)} parse error during conversion from string: {error}") from None
+        raise CelError(f"IP Address {quote(text)} parse error during conversion from string: {error}") from None
     if zone:
-        raise Failure(f"IP address {quote(text)} with zone value is not allowed")
+        raise CelError(f"IP address {quote(text)} with zone value is not allowed")
     if _is_mapped(address):
-        raise Failure(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        raise CelError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return address
 
 
@@ -220,11 +220,11 @@ def cidr(text: str) -> CIDR:
     try:
         found = _parse_prefix(text)
     except AddressError as error:
-        raise Failure(f"{_WRONG_PREFIX}{_WRONG_PREFIX}netip.ParsePrefix({quote(text)}): {error}") from None
+        raise CelError(f"{_CIDR_ERROR}{_CIDR_ERROR}netip.ParsePrefix({quote(text)}): {error}") from None
     if isinstance(found, str):
-        raise Failure(f"{_WRONG_PREFIX}{_WRONG_PREFIX}netip.ParsePrefix({quote(text)}): {found}")
+        raise CelError(f"{_CIDR_ERROR}{_CIDR_ERROR}netip.ParsePrefix({quote(text)}): {found}")
     if _is_mapped(found.ip):
-        raise Failure(f"{_WRONG_PREFIX}IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        raise CelError(f"{_CIDR_ERROR}IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return found
 
 
@@ -247,7 +247,7 @@ def _succeeds(parse: Callable[[str], Value]) -> Callable[[str], bool]:
     def succeeds(text: str) -> bool:
         try:
             parse(text)
-        except Failure:
+        except CelError:
             return False
         return True
 
@@ -265,8 +265,8 @@ def contains_ip_text(network: CIDR, text: str) -> bool:
     """``containsIP`` with text; text that is no address is ``no such overload``."""
     try:
         address = ip(text)
-    except Failure:
-        raise Failure(NO_SUCH_OVERLOAD) from None
+    except CelError:
+        raise CelError(NO_SUCH_OVERLOAD) from None
     return contains_ip(network, address)
 
 

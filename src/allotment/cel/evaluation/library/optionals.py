@@ -10,7 +10,7 @@ from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
     Duration,
-    Failure,
+    CelError,
     ListValue,
     MapValue,
     Optional,
@@ -28,8 +28,8 @@ def value_of(optional: Optional) -> Value:
     """What an optional holds."""
     value = optional.value
     if value is ABSENT:
-        raise Failure(NO_VALUE)
-    if isinstance(value, Failure):
+        raise CelError(NO_VALUE)
+    if isinstance(value, CelError):
         raise value
     return value
 
@@ -57,7 +57,7 @@ def unwrap(optionals: ListValue) -> ListValue:
     values: list[Value] = []
     for optional in optionals.items:
         if type(optional) is not Optional:
-            raise Failure(f"value {value_format.show(optional)} is not optional")
+            raise CelError(f"value {value_format.go_format(optional)} is not optional")
         if optional.value is not ABSENT:
             values.append(value_of(optional))
     return ListValue(values)

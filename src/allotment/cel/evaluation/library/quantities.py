@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from allotment.cel.evaluation.values import Failure, QuantityPointer, Value
+from allotment.cel.evaluation.values import CelError, QuantityPointer, Value
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
 
@@ -17,7 +17,7 @@ def quantity(text: str) -> Quantity:
     try:
         return Quantity.parse(text)
     except QuantityError as error:
-        raise Failure(str(error)) from None
+        raise CelError(str(error)) from None
 
 
 def is_quantity(text: str) -> bool:
@@ -34,7 +34,7 @@ def as_integer(value: Quantity) -> int:
     try:
         return value.as_integer()
     except QuantityError as error:
-        raise Failure(str(error)) from None
+        raise CelError(str(error)) from None
 
 
 def _compare_versions(left: Semver, right: Semver) -> int:
@@ -51,7 +51,7 @@ def semver(text: str, normalize: bool = False) -> Semver:
     try:
         return Semver.parse(text, normalize)
     except SemverError as error:
-        raise Failure(str(error)) from None
+        raise CelError(str(error)) from None
 
 
 def is_semver(text: str, normalize: bool = False) -> bool:
@@ -71,8 +71,8 @@ def _signed(number: int) -> int:
 def _minus_int(left: Quantity, right: int) -> QuantityPointer:
     if right == -(2**63) and left.is_integer() and left.sign() >= 0:
         # Upstream adds the negated int64, and the least int64 is its own negation.
-        return QuantityPointer.of(left.add(Quantity.of_int(right)))
-    return QuantityPointer.of(left.sub(Quantity.of_int(right)))
+        return QuantityPointer.from_quantity(left.add(Quantity.of_int(right)))
+    return QuantityPointer.from_quantity(left.sub(Quantity.of_int(right)))
 
 
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
@@ -85,9 +85,9 @@ OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "quantity_get_float": Quantity.approximate_float,
     "quantity_get_int": as_integer,
     "quantity_is_integer": Quantity.is_integer,
-    "quantity_add": lambda left, right: QuantityPointer.of(left.add(right)),
-    "quantity_add_int": lambda left, right: QuantityPointer.of(left.add(Quantity.of_int(right))),
-    "quantity_sub": lambda left, right: QuantityPointer.of(left.sub(right)),
+    "quantity_add": lambda left, right: QuantityPointer.from_quantity(left.add(right)),
+    "quantity_add_int": lambda left, right: QuantityPointer.from_quantity(left.add(Quantity.of_int(right))),
+    "quantity_sub": lambda left, right: QuantityPointer.from_quantity(left.sub(right)),
     "quantity_sub_int": _minus_int,
     "string_to_semver": semver,
     "string_bool_to_semver": semver,

@@ -9,8 +9,8 @@ from allotment.cel import regex
 from allotment.cel.evaluation import value_format
 from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
 from allotment.cel.evaluation.library import format_string
-from allotment.cel.evaluation.library.arithmetic import LONGEST, refuse
-from allotment.cel.evaluation.values import CostExceeded, Failure, ListValue, Optional, TypeValue, Value
+from allotment.cel.evaluation.library.arithmetic import MAX_STRING_LENGTH, raise_no_such_overload
+from allotment.cel.evaluation.values import CostLimitExceeded, CelError, ListValue, Optional, TypeValue, Value
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER: Final = {c: c + 32 for c in range(65, 91)}
@@ -25,8 +25,8 @@ _QUOTED: Final = str.maketrans(
 # fmt: on
 
 
-def _out_of_range(index: int) -> Failure:
-    return Failure(f"index out of range: {index}")
+def _out_of_range(index: int) -> CelError:
+    return CelError(f"index out of range: {index}")
 
 
 def char_at(text: str, index: int) -> str:
@@ -59,25 +59,25 @@ def last_index_of_from(text: str, part: str, start: int) -> int:
     return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
 
 
-def replace(text: str, old: str, new: str, most: int = -1) -> str:
+def replace(text: str, old: str, new: str, limit: int = -1) -> str:
     """Replace at most ``most`` occurrences, all when negative; an empty ``old`` occurs around every character."""
     if len(new) > len(old):
         times = len(text) + 1 if not old else text.count(old)
-        if 0 <= most < times:
-            times = most
-        if len(text) + times * (len(new) - len(old)) > LONGEST:
-            raise CostExceeded
-    return text.replace(old, new, most if most >= 0 else -1)
+        if 0 <= limit < times:
+            times = limit
+        if len(text) + times * (len(new) - len(old)) > MAX_STRING_LENGTH:
+            raise CostLimitExceeded
+    return text.replace(old, new, limit if limit >= 0 else -1)
 
 
-def split(text: str, separator: str, most: int = -1) -> ListValue:
+def split(text: str, separator: str, limit: int = -1) -> ListValue:
     """At most ``most`` parts, all when negative; an empty separator gives the characters."""
-    if most == 0:
+    if limit == 0:
         return ListValue([])
     if separator:
-        return ListValue(list(text.split(separator, most - 1 if most > 0 else -1)))
-    if 0 < most < len(text):
-        return ListValue([*text[: most - 1], text[most - 1 :]])
+        return ListValue(list(text.split(separator, limit - 1 if limit > 0 else -1)))
+    if 0 < limit < len(text):
+        return ListValue([*text[: limit - 1], text[limit - 1 :]])
     return ListValue(list(text))
 
 
@@ -91,7 +91,7 @@ def substring(text: str, start: int) -> str:
 def substring_range(text: str, start: int, end: int) -> str:
     """From ``start`` up to ``end``."""
     if start > end:
-        raise Failure(f"invalid substring range. start: {start}, end: {end}")
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
         raise _out_of_range(start)
     if not 0 <= end <= len(text):
@@ -109,19 +109,19 @@ def join(parts: ListValue, separator: str = "") -> str:
     total = 0
     for part in parts.items:
         if type(part) is not str:
-            raise Failure(f"join: invalid input: {value_format.show(part)}")
+            raise CelError(f"join: invalid input: {value_format.go_format(part)}")
         total += len(part) + len(separator)
-    if total > LONGEST:
-        raise CostExceeded
+    if total > MAX_STRING_LENGTH:
+        raise CostLimitExceeded
     return separator.join(parts.items)
 
 
-def _test(compute: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]:
+def _string_predicate(compute: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]:
     """The core tests carry no type guard; they look at their arguments themselves."""
 
     def test(text: Value, part: Value) -> bool:
         if type(text) is not str or type(part) is not str:
-            raise Failure(NO_SUCH_OVERLOAD)
+            raise CelError(NO_SUCH_OVERLOAD)
         return compute(text, part)
 
     return test
@@ -133,20 +133,20 @@ def _test(compute: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]
 def matches(text: Value, pattern: Value) -> bool:
     """Whether the pattern occurs in the text; for patterns that only the device knows."""
     if type(text) is not str:
-        refuse("matches", text)
+        raise_no_such_overload("matches", text)
     if type(pattern) is not str:
-        raise Failure(NO_SUCH_OVERLOAD)
+        raise CelError(NO_SUCH_OVERLOAD)
     try:
         return regex.compile(pattern).matches(text)
     except regex.RegexError as error:
-        raise Failure(str(error)) from None
+        raise CelError(str(error)) from None
 
 
 def _compiled(pattern: str) -> regex.Regex:
     try:
         return regex.compile(pattern)
     except regex.RegexError as error:
-        raise Failure(f"Illegal regex: {error}") from None
+        raise CelError(f"Illegal regex: {error}") from None
 
 
 def find(text: str, pattern: str) -> str:
@@ -154,20 +154,20 @@ def find(text: str, pattern: str) -> str:
     return _compiled(pattern).find(text)
 
 
-def find_all(text: str, pattern: str, most: int = -1) -> ListValue:
+def find_all(text: str, pattern: str, limit: int = -1) -> ListValue:
     """At most ``most`` matches, all when negative."""
     found = _compiled(pattern)
-    return ListValue(list(found.find_all(text, most))) if most else ListValue([])
+    return ListValue(list(found.find_all(text, limit))) if limit else ListValue([])
 
 
-def _native(value: Value, wanted: type) -> Value:
+def _as_native(value: Value, expected: type) -> Value:
     """An argument by its native Go value: optionals count as what they hold, types as their names."""
     while type(value) is Optional:
         value = value.value
     if type(value) is TypeValue:
         value = value.name
-    if type(value) is not wanted:
-        raise Failure(NO_SUCH_OVERLOAD)
+    if type(value) is not expected:
+        raise CelError(NO_SUCH_OVERLOAD)
     return value
 
 
@@ -179,10 +179,10 @@ def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
     compiled = regex.compile(pattern)
 
     def checked(text: Value) -> str:
-        return _native(text, str)
+        return _as_native(text, str)
 
-    def find_all(text: Value, _: Value, most: Value = -1) -> ListValue:
-        subject, count = checked(text), _native(most, int)
+    def find_all(text: Value, _: Value, limit: Value = -1) -> ListValue:
+        subject, count = checked(text), _as_native(limit, int)
         return ListValue(list(compiled.find_all(subject, count))) if count else ListValue([])
 
     if function == "matches":
@@ -193,9 +193,9 @@ def constant_pattern(function: str, pattern: str) -> Callable[..., Value]:
 
 
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
-    "contains_string": _test(lambda text, part: part in text),
-    "ends_with_string": _test(str.endswith),
-    "starts_with_string": _test(str.startswith),
+    "contains_string": _string_predicate(lambda text, part: part in text),
+    "ends_with_string": _string_predicate(str.endswith),
+    "starts_with_string": _string_predicate(str.startswith),
     "string_char_at_int": char_at,
     "string_index_of_string": index_of,
     "string_index_of_string_int": index_of,

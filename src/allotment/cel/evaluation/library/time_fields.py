@@ -18,10 +18,10 @@ from allotment.cel.evaluation.timestamps import (
     INT64_MIN,
     LAST_SECOND,
     SECOND,
-    date_of,
-    days_of,
+    date_from_days,
+    days_since_epoch,
 )
-from allotment.cel.evaluation.values import Duration, Failure, Timestamp, Value
+from allotment.cel.evaluation.values import Duration, CelError, Timestamp, Value
 from allotment.model.quoting import quote
 
 
@@ -30,11 +30,11 @@ def _zone(name: str) -> tzinfo:
     if name in ("", "UTC", "Local"):
         return UTC
     if ".." in name or name[0] in "/\\":
-        raise Failure("time: invalid location name")
+        raise CelError("time: invalid location name")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Failure(f"unknown time zone {name}") from None
+        raise CelError(f"unknown time zone {name}") from None
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,23 +55,23 @@ def _offset(seconds: int, zone: str) -> int:
 
 def _atoi(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
-        raise Failure(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
+        raise CelError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
     if len(text) > 20 or not INT64_MIN <= int(text) <= INT64_MAX:
-        raise Failure(f"strconv.Atoi: parsing {quote(text)}: value out of range")
+        raise CelError(f"strconv.Atoi: parsing {quote(text)}: value out of range")
     return int(text)
 
 
 def _year_day(days: int) -> int:
-    year, _, _ = date_of(days)
-    return days - days_of(year, 1, 1)
+    year, _, _ = date_from_days(days)
+    return days - days_since_epoch(year, 1, 1)
 
 
 _FIELDS: Final[dict[str, Callable[[int, int, int], int]]] = {
-    "getFullYear": lambda days, second, nano: date_of(days)[0],
-    "getMonth": lambda days, second, nano: date_of(days)[1] - 1,
+    "getFullYear": lambda days, second, nano: date_from_days(days)[0],
+    "getMonth": lambda days, second, nano: date_from_days(days)[1] - 1,
     "getDayOfYear": lambda days, second, nano: _year_day(days),
-    "getDayOfMonth": lambda days, second, nano: date_of(days)[2] - 1,
-    "getDate": lambda days, second, nano: date_of(days)[2],
+    "getDayOfMonth": lambda days, second, nano: date_from_days(days)[2] - 1,
+    "getDate": lambda days, second, nano: date_from_days(days)[2],
     "getDayOfWeek": lambda days, second, nano: (days + 4) % 7,
     "getHours": lambda days, second, nano: second // 3600,
     "getMinutes": lambda days, second, nano: second // 60 % 60,

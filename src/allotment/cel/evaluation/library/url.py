@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from allotment.cel.evaluation.library.network import AddressError, parse_address
-from allotment.cel.evaluation.values import Failure, ListValue, MapValue, Value
+from allotment.cel.evaluation.values import CelError, ListValue, MapValue, Value
 from allotment.model.quoting import quote
 
 _ALPHANUMERIC: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -21,15 +21,15 @@ _IN_PATH: Final = frozenset(_ALPHANUMERIC + b"$&+,-./:;=@_~")
 _IN_FRAGMENT: Final = frozenset(_ALPHANUMERIC + b"!$&()*+,-./:;=?@_~")
 _IN_HOST: Final = frozenset(_ALPHANUMERIC + b"!\"$&'()*+,-.:;<=>[]_~")
 _IN_USER: Final = frozenset(_ALPHANUMERIC + b"$&+,-.;=_~")
-_LEFT_WHEN_VALID: Final = frozenset(b"!$&'()*+,;=:@[]%")
+_ALSO_VALID: Final = frozenset(b"!$&'()*+,;=:@[]%")
 _USERINFO: Final = re.compile(rb"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _SCHEME: Final = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*):")
 _PORT: Final = re.compile(rb"(?::[0-9]*)?")
 _ESCAPE: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
-_MOST_PARAMETERS: Final = 10_000
+_MAX_PARAMETERS: Final = 10_000
 
 
-class _Malformed(Exception):
+class _InvalidURL(Exception):
     pass
 
 
@@ -121,7 +121,7 @@ def _escape(raw: bytes, kept: frozenset[int]) -> bytes:
 
 
 def _escaped(plain: bytes, raw: bytes, kept: frozenset[int]) -> bytes:
-    if raw and all(c in kept or c in _LEFT_WHEN_VALID for c in raw) and _decode(raw) == plain:
+    if raw and all(c in kept or c in _ALSO_VALID for c in raw) and _decode(raw) == plain:
         return raw
     return plain if plain == b"*" else _escape(plain, kept)
 
@@ -138,16 +138,16 @@ def _unescape(raw: bytes, host: bool = False, zone: bool = False) -> bytes:
         if character == 0x25:
             escape = raw[at : at + 3]
             if not _ESCAPE.fullmatch(escape):
-                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+                raise _InvalidURL(f"invalid URL escape {quote(_text(escape))}")
             value = int(escape[1:], 16)
             if host and value < 0x80 and escape != b"%25":
-                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+                raise _InvalidURL(f"invalid URL escape {quote(_text(escape))}")
             if zone and escape != b"%25" and value != 0x20 and value not in _IN_HOST:
-                raise _Malformed(f"invalid URL escape {quote(_text(escape))}")
+                raise _InvalidURL(f"invalid URL escape {quote(_text(escape))}")
             at += 3
             continue
         if (host or zone) and character < 0x80 and character not in _IN_HOST:
-            raise _Malformed(f"invalid character {quote(chr(character))} in host name")
+            raise _InvalidURL(f"invalid character {quote(chr(character))} in host name")
         at += 1
     return _decode(raw)
 
@@ -157,15 +157,15 @@ def _unescape(raw: bytes, host: bool = False, zone: bool = False) -> bytes:
 
 def _parse(raw: bytes, request: bool) -> URL:
     if any(c < 0x20 or c == 0x7F for c in raw):
-        raise _Malformed("net/url: invalid control character in URL")
+        raise _InvalidURL("net/url: invalid control character in URL")
     if request and not raw:
-        raise _Malformed("empty url")
+        raise _InvalidURL("empty url")
     url = URL()
     if raw == b"*":
         url.path = raw
         return url
     if raw[:1] == b":":
-        raise _Malformed("missing protocol scheme")
+        raise _InvalidURL("missing protocol scheme")
     scheme = _SCHEME.match(raw)
     rest = raw
     if scheme is not None:
@@ -181,9 +181,9 @@ def _parse(raw: bytes, request: bool) -> URL:
             url.opaque = rest
             return url
         if request:
-            raise _Malformed("invalid URI for request")
+            raise _InvalidURL("invalid URI for request")
         if b":" in rest.partition(b"/")[0]:
-            raise _Malformed("first path segment in URL cannot contain colon")
+            raise _InvalidURL("first path segment in URL cannot contain colon")
     if rest.startswith(b"//") and (url.scheme or (not request and not rest.startswith(b"///"))):
         authority, slash, path = rest[2:].partition(b"/")
         _parse_authority(url, authority)
@@ -202,7 +202,7 @@ def _parse_authority(url: URL, authority: bytes) -> None:
     if not at:
         return
     if not _USERINFO.fullmatch(userinfo):
-        raise _Malformed("net/url: invalid userinfo")
+        raise _InvalidURL("net/url: invalid userinfo")
     name, colon, password = userinfo.partition(b":")
     unescaped = _unescape(name)
     url.user = (unescaped, _unescape(password) if colon else None)
@@ -211,7 +211,7 @@ def _parse_authority(url: URL, authority: bytes) -> None:
 def _parse_host(scheme: bytes, host: bytes) -> bytes:
     opening = host.rfind(b"[")
     if opening > 0:
-        raise _Malformed("invalid IP-literal")
+        raise _InvalidURL("invalid IP-literal")
     if opening == 0:
         return _parse_bracketed(host)
     colon = host.find(b":")
@@ -225,13 +225,13 @@ def _parse_host(scheme: bytes, host: bytes) -> bytes:
 
 def _check_port(port: bytes) -> None:
     if not _PORT.fullmatch(port):
-        raise _Malformed(f"invalid port {quote(_text(port))} after host")
+        raise _InvalidURL(f"invalid port {quote(_text(port))} after host")
 
 
 def _parse_bracketed(host: bytes) -> bytes:
     closing = host.rfind(b"]")
     if closing < 0:
-        raise _Malformed("missing ']' in host")
+        raise _InvalidURL("missing ']' in host")
     port = host[closing + 1 :]
     _check_port(port)
     name = host[1:closing]
@@ -243,17 +243,17 @@ def _parse_bracketed(host: bytes) -> bytes:
     try:
         address, _ = parse_address(_text(name))
     except AddressError as error:
-        raise _Malformed(f"invalid host: {error}") from None
+        raise _InvalidURL(f"invalid host: {error}") from None
     if not address.v6:
-        raise _Malformed("invalid IP-literal")
+        raise _InvalidURL("invalid IP-literal")
     return b"[" + name + b"]" + port
 
 
-def request_problem(text: str) -> str | None:
+def request_uri_error(text: str) -> str | None:
     """What Go's ``ParseRequestURI`` says is wrong with a text, None when it takes it."""
     try:
         _parse(_bytes(text), True)
-    except _Malformed as problem:
+    except _InvalidURL as problem:
         return f"parse {quote(text)}: {problem}"
     return None
 
@@ -261,18 +261,18 @@ def request_problem(text: str) -> str | None:
 def url(text: str) -> URL:
     """A URL from text."""
     wrong = "URL parse error during conversion from string: "
-    problem = request_problem(text)
+    problem = request_uri_error(text)
     if problem is not None:
-        raise Failure(wrong + problem)
+        raise CelError(wrong + problem)
     raw, _, fragment = _bytes(text).partition(b"#")
     try:
         parsed = _parse(raw, False)
-    except _Malformed as failure:
-        raise Failure(f"{wrong}parse {quote(_text(raw))}: {failure}") from None
+    except _InvalidURL as failure:
+        raise CelError(f"{wrong}parse {quote(_text(raw))}: {failure}") from None
     try:
         parsed.fragment = _unescape(fragment)
-    except _Malformed as failure:
-        raise Failure(f"{wrong}parse {quote(text)}: {failure}") from None
+    except _InvalidURL as failure:
+        raise CelError(f"{wrong}parse {quote(text)}: {failure}") from None
     if _escape(parsed.fragment, _IN_FRAGMENT) != fragment:
         parsed.raw_fragment = fragment
     return parsed
@@ -280,7 +280,7 @@ def url(text: str) -> URL:
 
 def _query(parsed: URL) -> MapValue:
     values: dict[str, list[Value]] = {}
-    if parsed.query.count(b"&") < _MOST_PARAMETERS:
+    if parsed.query.count(b"&") < _MAX_PARAMETERS:
         for parameter in parsed.query.split(b"&"):
             if not parameter or b";" in parameter:
                 continue
@@ -288,7 +288,7 @@ def _query(parsed: URL) -> MapValue:
             try:
                 name = _text(_unescape(key.replace(b"+", b" ")))
                 content = _text(_unescape(value.replace(b"+", b" ")))
-            except _Malformed:
+            except _InvalidURL:
                 continue
             values.setdefault(name, []).append(content)
     return MapValue({name: (name, ListValue(items)) for name, items in values.items()})
@@ -296,7 +296,7 @@ def _query(parsed: URL) -> MapValue:
 
 OVERLOADS: Final[dict[str, Callable[..., Value]]] = {
     "string_to_url": url,
-    "is_url_string": lambda text: request_problem(text) is None,
+    "is_url_string": lambda text: request_uri_error(text) is None,
     "url_get_scheme": lambda parsed: _text(parsed.scheme),
     "url_get_host": lambda parsed: _text(parsed.host),
     "url_get_hostname": lambda parsed: _text(parsed.host_and_port()[0]),

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
-from allotment.drivers.amd.kernel import Kernel
-from allotment.drivers.amd.simulated.pci_functions import Functions
-from allotment.drivers.amd.simulated.state_file import Kept, Settings
-from allotment.drivers.amd.simulated.sysfs_tree import Link, Node, Tree, signs, tree
+from allotment.drivers.amd.kernel import KernelHardware
+from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
+from allotment.drivers.amd.simulated.state_file import StateFile, SimulatedState
+from allotment.drivers.amd.simulated.sysfs_tree import SymbolicLink, DeviceFile, FileTree, health_files, sysfs_tree
 from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
 from allotment.fleet.modes import VirtualMachines
@@ -28,33 +28,33 @@ T = TypeVar("T")
 _FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=(gone|lost|ras)")
 
 
-class Simulated(Kernel):
+class SimulatedHardware(KernelHardware):
     """The hardware of a machine. ``state``: a folder that keeps what it is set to.
 
     Without a clock, for nothing here has to be looked at again and again.
     """
 
-    def __init__(self, machine: Machine, state: Path | None = None) -> None:
-        model = machine.hardware.accelerator
+    def __init__(self, simulated_files: Machine, state: Path | None = None) -> None:
+        model = simulated_files.hardware.accelerator
         dies = max((one.per_gpu for one in model.partitions), default=1)
-        gpus = gpus_of(machine.hardware, machine.node, machine.mode)
-        virtual = machine.mode if isinstance(machine.mode, VirtualMachines) else None
-        functions = functions_of(machine.hardware, virtual) if virtual is not None else ()
+        gpus = gpus_of(simulated_files.hardware, simulated_files.node, simulated_files.mode)
+        virtual = simulated_files.mode if isinstance(simulated_files.mode, VirtualMachines) else None
+        functions = functions_of(simulated_files.hardware, virtual) if virtual is not None else ()
         self.machine = SimulatedFiles(gpus, model.gfx, dies, functions, state)
         super().__init__(self.machine, Clock(), reload=self.machine.reload)
 
-    async def ask(self, question: Callable[[], T]) -> T:
+    async def call(self, question: Callable[[], T]) -> T:
         """At once: these files are in memory."""
         return question()
 
     async def changes(self) -> AsyncIterator[None]:
         """GPUs or partitions came or went."""
         while True:
-            moved = self.machine.moved
+            moved = self.machine.changed
             await moved.wait()
             yield
 
-    def break_down(self, text: str) -> None:
+    def inject_faults(self, text: str) -> None:
         """Break what the text says (``gpu-3=gone``, by number in the order of PCI addresses) and mend the rest.
 
         ``gone``: no longer there; ``lost``: there, and does not answer; ``ras``: memory errors that could not be
@@ -68,7 +68,7 @@ class Simulated(Kernel):
             if int(found[1]) >= self.machine.count:
                 raise ValueError(f"no GPU gpu-{found[1]}; this node has {self.machine.count}")
             faults[int(found[1])] = found[2]
-        self.machine.break_down(faults)
+        self.machine.inject_faults(faults)
 
 
 class SimulatedFiles:
@@ -81,13 +81,13 @@ class SimulatedFiles:
         self._gpus = {gpu.pci: gpu for gpu in sorted(gpus)}
         self._gfx = gfx
         self._dies = dies
-        self._functions = Functions(functions)
+        self._functions = SimulatedFunctions(functions)
         self._faults: Mapping[int, str] = {}
         self._memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
-        self.moved = asyncio.Event()
+        self.changed = asyncio.Event()
         #: How often the module was loaded anew.
         self.reloads = 0
-        self._kept = Kept(state)
+        self._kept = StateFile(state)
         self._recall(self._kept.read())
         self._build()
 
@@ -98,20 +98,20 @@ class SimulatedFiles:
         content = self._tree.get(self._real(path))
         return content.strip() if isinstance(content, str) else None
 
-    def names(self, path: str) -> tuple[str, ...]:
+    def listdir(self, path: str) -> tuple[str, ...]:
         """What is in a folder."""
         return tuple(sorted(self._folders.get(self._real(path), ())))
 
-    def link(self, path: str) -> str | None:
+    def readlink(self, path: str) -> str | None:
         """What a symbolic link says."""
         folder, slash, name = path.rpartition("/")
         content = self._tree.get(f"{self._real(folder)}{slash}{name}")
-        return content.target if isinstance(content, Link) else None
+        return content.target if isinstance(content, SymbolicLink) else None
 
-    def group(self, path: str) -> int | None:
+    def group_id(self, path: str) -> int | None:
         """The group of a device file."""
         content = self._tree.get(path)
-        return content.group if isinstance(content, Node) else None
+        return content.group if isinstance(content, DeviceFile) else None
 
     def write(self, path: str, text: str) -> None:
         """Set a mode, or bind a driver. Raises OSError."""
@@ -141,7 +141,7 @@ class SimulatedFiles:
         parts = path.split("/")
         for end in range(len(parts), 0, -1):
             content = self._tree.get("/".join(parts[:end]))
-            if isinstance(content, Link):
+            if isinstance(content, SymbolicLink):
                 return self._real(os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:]))))
         return path
 
@@ -164,23 +164,23 @@ class SimulatedFiles:
         self._keep()
         self._build()
 
-    def break_down(self, faults: Mapping[int, str]) -> None:
+    def inject_faults(self, faults: Mapping[int, str]) -> None:
         """These GPUs have these faults, and all others are well."""
         if faults != self._faults:
             self._faults = faults
             self._build()
 
-    def _recall(self, settings: Settings) -> None:
+    def _recall(self, settings: SimulatedState) -> None:
         for pci, (compute, memory) in settings.modes.items():
             gpu = self._gpus[pci]
             if (gpu.compute, gpu.memory) != (compute, memory):
                 self._divide(gpu, compute, memory)
         self._memory |= settings.waiting
-        self._functions.recall(settings.drivers, settings.overrides)
+        self._functions.restore(settings.drivers, settings.overrides)
 
     def _keep(self) -> None:
         modes = {pci: (gpu.compute, gpu.memory) for pci, gpu in self._gpus.items() if gpu.settings}
-        self._kept.write(Settings(modes, self._memory, self._functions.drivers, self._functions.overrides))
+        self._kept.write(SimulatedState(modes, self._memory, self._functions.drivers, self._functions.overrides))
 
     def _divide(self, gpu: Gpu, compute: str, memory: str) -> None:
         setting = next((one for one in gpu.settings if (one.compute, one.memory) == (compute, memory)), None)
@@ -191,17 +191,17 @@ class SimulatedFiles:
     def _build(self) -> None:
         there = {pci: self._faults.get(number, "") for number, pci in enumerate(self._gpus)}
         there = {pci: fault for pci, fault in there.items() if fault != "gone"}
-        ours = [self._gpus[pci] for pci in there if not self._functions.keeps(pci)]
-        self._tree: Tree = tree(ours, self._gfx, self._dies) | self._functions.tree(there)
+        ours = [self._gpus[pci] for pci in there if not self._functions.is_detached(pci)]
+        self._tree: FileTree = sysfs_tree(ours, self._gfx, self._dies) | self._functions.tree(there)
         for gpu in ours:
-            self._tree |= signs(gpu, there[gpu.pci])
+            self._tree |= health_files(gpu, there[gpu.pci])
         self._folders: dict[str, set[str]] = {}
         for path in self._tree:
             while path:
                 path, _, name = path.rpartition("/")
                 self._folders.setdefault(path, set()).add(name)
-        self.moved.set()
-        self.moved = asyncio.Event()
+        self.changed.set()
+        self.changed = asyncio.Event()
 
 
 def _parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.drivers.amd.pci_binding import VFIO
-from allotment.drivers.amd.simulated.sysfs_tree import Link, Node, Tree
+from allotment.drivers.amd.simulated.sysfs_tree import SymbolicLink, DeviceFile, FileTree
 from allotment.drivers.amd.sysfs import PCI
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR
@@ -20,7 +20,7 @@ _CLASS: Final = "0x120000"
 _MANAGER: Final = "gim"
 
 
-class Functions:
+class SimulatedFunctions:
     """The functions of a machine. GPUs that have virtual ones belong to the driver that manages these."""
 
     def __init__(self, functions: Sequence[Function] = ()) -> None:
@@ -33,13 +33,13 @@ class Functions:
         """Who drives each function now."""
         return {pci: one.driver for pci, one in self.by_address.items()}
 
-    def recall(self, drivers: Mapping[str, str], overrides: Mapping[str, str]) -> None:
+    def restore(self, drivers: Mapping[str, str], overrides: Mapping[str, str]) -> None:
         """Have it as an earlier process left it."""
         for pci, driver in drivers.items():
             self.by_address[pci] = self.by_address[pci]._replace(driver=driver)
         self.overrides |= overrides
 
-    def keeps(self, pci: str) -> bool:
+    def is_detached(self, pci: str) -> bool:
         """Whether something else than AMD's driver has a GPU."""
         one = self.by_address.get(pci)
         parents = {function.parent for function in self.by_address.values()}
@@ -63,16 +63,16 @@ class Functions:
             return False
         return True
 
-    def tree(self, there: Iterable[str]) -> Tree:
+    def tree(self, there: Iterable[str]) -> FileTree:
         """The files. ``there``: addresses of the GPUs that are; functions of others are gone with them."""
         if not self.by_address:
             return {}
         places = set(there)
-        found: Tree = {
+        found: FileTree = {
             _PROBE: "",
-            "dev/vfio/vfio": Node(0),
+            "dev/vfio/vfio": DeviceFile(0),
             "sys/class/misc/vfio/dev": "10:196\n",
-            "dev/iommu": Node(0),
+            "dev/iommu": DeviceFile(0),
             "sys/class/misc/iommu/dev": "10:126\n",
         }
         parents: dict[str, Function] = {}
@@ -96,32 +96,32 @@ def _device(one: Function) -> str:
     return f"sys/devices/{one.pcie_root or 'virtual'}/{one.pci}"
 
 
-def _function(one: Function) -> Tree:
+def _function(one: Function) -> FileTree:
     device = _device(one)
-    found: Tree = {
-        f"{PCI}/{one.pci}": Link(f"../../../{device.removeprefix('sys/')}"),
+    found: FileTree = {
+        f"{PCI}/{one.pci}": SymbolicLink(f"../../../{device.removeprefix('sys/')}"),
         f"{device}/vendor": f"{VENDOR}\n",
         f"{device}/class": f"{_CLASS}\n",
         f"{device}/device": f"{one.device_id}\n",
         f"{device}/numa_node": f"{-1 if one.numa is None else one.numa}\n",
     }
     if one.group >= 0:
-        found[f"{device}/iommu_group"] = Link(f"../../../kernel/iommu_groups/{one.group}")
+        found[f"{device}/iommu_group"] = SymbolicLink(f"../../../kernel/iommu_groups/{one.group}")
         found[f"sys/kernel/iommu_groups/{one.group}/devices/{one.pci}"] = ""
     if one.parent:
-        found[f"{device}/physfn"] = Link(f"../{one.parent}")
+        found[f"{device}/physfn"] = SymbolicLink(f"../{one.parent}")
     elif one.slots:
         found |= {f"{device}/sriov_totalvfs": f"{one.slots}\n", f"{device}/sriov_numvfs": "0\n"}
     if one.driver:
-        found[f"{device}/driver"] = Link(f"../../../bus/pci/drivers/{one.driver}")
+        found[f"{device}/driver"] = SymbolicLink(f"../../../bus/pci/drivers/{one.driver}")
         found[f"{_DRIVERS}/{one.driver}/unbind"] = ""
     return found
 
 
-def _handed_over(one: Function, number: int) -> Tree:
+def _handed_over(one: Function, number: int) -> FileTree:
     return {
-        f"dev/vfio/{one.group}": Node(0),
+        f"dev/vfio/{one.group}": DeviceFile(0),
         f"sys/class/vfio/{one.group}/dev": f"{_VFIO_MAJOR}:{one.group}\n",
         f"{_device(one)}/vfio-dev/vfio{number}/dev": f"{_VFIO_MAJOR}:{128 + number}\n",
-        f"dev/vfio/devices/vfio{number}": Node(0),
+        f"dev/vfio/devices/vfio{number}": DeviceFile(0),
     }

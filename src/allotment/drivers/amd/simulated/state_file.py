@@ -10,7 +10,7 @@ from allotment.files import writing
 from allotment.files.writing import PUBLIC, Sync
 
 
-class Settings(msgspec.Struct):
+class SimulatedState(msgspec.Struct):
     """By PCI address. ``modes``: compute and memory mode; ``waiting``: memory modes until the module is loaded anew."""
 
     modes: dict[str, tuple[str, str]] = {}
@@ -19,20 +19,20 @@ class Settings(msgspec.Struct):
     overrides: dict[str, str] = {}
 
 
-class Kept:
+class StateFile:
     """A file of settings, replaced as a whole; in memory nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._file = None if folder is None else folder / "hardware.json"
 
-    def read(self) -> Settings:
+    def read(self) -> SimulatedState:
         """What was written last; nothing is set on hardware that is new."""
         try:
-            return Settings() if self._file is None else msgspec.json.decode(self._file.read_bytes(), type=Settings)
+            return SimulatedState() if self._file is None else msgspec.json.decode(self._file.read_bytes(), type=SimulatedState)
         except FileNotFoundError:
-            return Settings()
+            return SimulatedState()
 
-    def write(self, settings: Settings) -> None:
+    def write(self, settings: SimulatedState) -> None:
         """Keep it. No fsync: what it must outlive is the driver, not the machine. Raises OSError."""
         if self._file is None:
             return

@@ -18,28 +18,28 @@ RENDER: Final = 109
 _VENDOR: Final = "0x1002"
 
 
-class Link(NamedTuple):
+class SymbolicLink(NamedTuple):
     """A symbolic link and what it says."""
 
     target: str
 
 
-class Node(NamedTuple):
+class DeviceFile(NamedTuple):
     """A device file, which in a folder is a plain one."""
 
     group: int
 
 
-Tree = dict[str, "str | Link | Node"]
+FileTree = dict[str, "str | SymbolicLink | DeviceFile"]
 
 
-def tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> Tree:
+def sysfs_tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> FileTree:
     """The files of a machine. ``dies``: of a GPU, which is into how many parts it can be divided."""
-    found: Tree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
+    found: FileTree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
     if gpus:
         found |= {
             "sys/class/kfd/kfd/dev": f"{KFD_MAJOR}:0\n",
-            "dev/kfd": Node(RENDER),
+            "dev/kfd": DeviceFile(RENDER),
             f"{MODULE}/version": gpus[0].driver_version + "\n",
             f"{MODULE}/srcversion": gpus[0].driver_source + "\n",
         }
@@ -59,18 +59,18 @@ def tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> Tree:
     return found
 
 
-def write(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -> None:
+def write_tree(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -> None:
     """The same as a folder: what a driver finds that is told to look there."""
-    for path, content in tree(gpus, gfx, dies).items():
+    for path, content in sysfs_tree(gpus, gfx, dies).items():
         at = root / path
         at.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, Link):
+        if isinstance(content, SymbolicLink):
             at.symlink_to(content.target)
         else:
             at.write_text(content if isinstance(content, str) else "")
 
 
-def signs(gpu: Gpu, fault: str = "") -> Tree:
+def health_files(gpu: Gpu, fault: str = "") -> FileTree:
     """Of how a GPU is: error counters and PCI configuration. ``fault``: ``ras``, ``lost`` or none."""
     device = f"sys/devices/{gpu.pcie_root or 'virtual'}/{gpu.pci}"
     return {
@@ -81,10 +81,10 @@ def signs(gpu: Gpu, fault: str = "") -> Tree:
     }
 
 
-def _device(gpu: Gpu, device: str) -> Tree:
-    found: Tree = {
-        f"{GPUS}/{gpu.pci}": Link(f"../../../../{device.removeprefix('sys/')}"),
-        f"{PCI}/{gpu.pci}": Link(f"../../../{device.removeprefix('sys/')}"),
+def _device(gpu: Gpu, device: str) -> FileTree:
+    found: FileTree = {
+        f"{GPUS}/{gpu.pci}": SymbolicLink(f"../../../../{device.removeprefix('sys/')}"),
+        f"{PCI}/{gpu.pci}": SymbolicLink(f"../../../{device.removeprefix('sys/')}"),
         f"{device}/vendor": f"{_VENDOR}\n",
         f"{device}/device": f"{gpu.device_id}\n",
         f"{device}/product_name": gpu.product.replace("_", " ") + "\n",
@@ -101,14 +101,14 @@ def _device(gpu: Gpu, device: str) -> Tree:
     return found
 
 
-def _drm(folder: str, part: Part) -> Iterator[tuple[str, str | Link | Node]]:
+def _drm(folder: str, part: Part) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
     for name, minor, group in ((f"card{part.card}", part.card, VIDEO), (f"renderD{part.render}", part.render, RENDER)):
         yield f"{folder}/drm/{name}/dev", f"{DRM_MAJOR}:{minor}\n"
-        yield f"sys/class/drm/{name}", Link(f"../../{folder.removeprefix('sys/')}/drm/{name}")
-        yield f"dev/dri/{name}", Node(group)
+        yield f"sys/class/drm/{name}", SymbolicLink(f"../../{folder.removeprefix('sys/')}/drm/{name}")
+        yield f"dev/dri/{name}", DeviceFile(group)
 
 
-def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> Tree:
+def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> FileTree:
     domain, bus, rest = gpu.pci.split(":")
     slot, function = rest.split(".")
     location = int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)
@@ -128,7 +128,7 @@ def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> Tree
         "unique_id": int(gpu.unique_id),
         "num_xcc": dies,
     }
-    found: Tree = {f"{TOPOLOGY}/{node}/properties": "".join(f"{name} {value}\n" for name, value in numbers.items())}
+    found: FileTree = {f"{TOPOLOGY}/{node}/properties": "".join(f"{name} {value}\n" for name, value in numbers.items())}
     if part.memory_bytes is not None:
         bank = f"heap_type 1\nsize_in_bytes {part.memory_bytes}\nflags 0\n"
         found[f"{TOPOLOGY}/{node}/mem_banks/0/properties"] = bank

@@ -10,7 +10,7 @@ from allotment.cluster.cached_item import Item, by_uid
 from allotment.cluster.clock import Clock
 
 
-class Domain(NamedTuple):
+class ComputeDomain(NamedTuple):
     """A ComputeDomain. ``ready``: the nodes whose daemons are."""
 
     uid: str
@@ -19,10 +19,10 @@ class Domain(NamedTuple):
     ready: frozenset[str] = frozenset()
 
 
-class Domains(Protocol):
+class DomainLookup(Protocol):
     """Where a driver looks domains up."""
 
-    def find(self, uid: str) -> Domain | None:
+    def find(self, uid: str) -> ComputeDomain | None:
         """The domain of a uid, if it is there and nobody is deleting it."""
         ...
 
@@ -39,13 +39,13 @@ class CachedDomains:
         self._clock = clock
         self._by_uid = cache.index("uid", by_uid)
 
-    def find(self, uid: str) -> Domain | None:
+    def find(self, uid: str) -> ComputeDomain | None:
         """The domain of a uid, if it is there and nobody is deleting it."""
         for item in self._by_uid[uid]:
             if not item.deleting:
                 nodes = item.status.get("nodes") or ()
                 ready = frozenset(node["name"] for node in nodes if node.get("status") == "Ready")
-                return Domain(uid, item.namespace, item.name, ready)
+                return ComputeDomain(uid, item.namespace, item.name, ready)
         return None
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:

@@ -16,8 +16,8 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES
-from allotment.drivers.driver import Claim, Granted, News, Offer, Prepared, Ready, Rediscover, Refused
-from allotment.drivers.nvidia.compute_domain.domains import Domain, Domains
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError
+from allotment.drivers.nvidia.compute_domain.domains import ComputeDomain, DomainLookup
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
 from allotment.drivers.nvidia.compute_domain.names import (
     CHANNELS,
@@ -34,7 +34,7 @@ from allotment.vocabulary.parameters.compute_domain import problems
 _ATTEMPTS: Final = 5
 
 #: A kubelet hangs up after 45 s.
-PATIENCE_SECONDS: Final = 30.0
+READY_TIMEOUT_SECONDS: Final = 30.0
 
 _CONFIG_OF: Final[Mapping[str, type]] = {"channel": ComputeDomainChannelConfig, "daemon": ComputeDomainDaemonConfig}
 
@@ -47,15 +47,15 @@ class ComputeDomainDriver:
         node: str,
         fabric: SimulatedFabric,
         client: Client,
-        domains: Domains,
+        domains: DomainLookup,
         *,
-        patience: float = PATIENCE_SECONDS,
+        ready_timeout: float = READY_TIMEOUT_SECONDS,
     ) -> None:
         self._node = node
         self._fabric = fabric
         self._client = client
         self._domains = domains
-        self._patience = patience
+        self._patience = ready_timeout
 
     @property
     def name(self) -> str:
@@ -67,43 +67,43 @@ class ComputeDomainDriver:
         """Which domain a claim is for."""
         return CONFIGS
 
-    async def discover(self) -> Sequence[Offer]:
+    async def discover(self) -> Sequence[DevicePool]:
         """One channel and one daemon, on every node."""
-        return (Offer((domain_devices(),)),)
+        return (DevicePool((domain_devices(),)),)
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         """Channels and daemons have parameters of their own."""
         return isinstance(config, _CONFIG_OF.get(_kind(device), ()))
 
     def validate(self, config: ComputeDomainChannelConfig | ComputeDomainDaemonConfig) -> None:
         """A domain must be named. Raises Refused."""
         for problem in problems(config):
-            raise Refused(str(problem), permanent=True)
+            raise ClaimError(str(problem), permanent=True)
 
-    def plan(self, claim: Claim) -> Tree:
+    def plan(self, claim: AllocatedClaim) -> Tree:
         """Which domain, and as what. Raises Refused."""
-        if len(claim.granted) != 1:
-            devices = ", ".join(granted.device for granted in claim.granted)
-            raise Refused(f"devices {devices}: wanted one channel or one daemon in a claim", permanent=True)
-        (granted,) = claim.granted
+        if len(claim.devices) != 1:
+            devices = ", ".join(granted.device for granted in claim.devices)
+            raise ClaimError(f"devices {devices}: wanted one channel or one daemon in a claim", permanent=True)
+        (granted,) = claim.devices
         domain = self._domain(granted)
         kind = _kind(granted.device)
         # A domain is its namespace's: whoever else has the uid must not get at its memory.
         if kind == "channel" and claim.namespace != domain.namespace:
-            raise Refused(
+            raise ClaimError(
                 f"device {granted.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
                 f"{domain.name} in {domain.namespace}; use the claim template of a ComputeDomain of your own namespace",
                 permanent=True,
             )
         return {"claim": claim.uid, "kind": kind, "domain": domain.uid}
 
-    async def prepare(self, claim: Claim, plan: Tree) -> Prepared:
+    async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it. Raises Refused."""
-        (granted,) = claim.granted
+        (granted,) = claim.devices
         domain = self._domain(granted)
         edits = await (self._channel(granted, domain) if plan["kind"] == "channel" else self._daemon(domain))
         data = {"domainID": domain.uid, "cliqueID": self._fabric.clique}
-        return Prepared({(granted.pool, granted.device, granted.share_id): Ready(edits, data)})
+        return PreparedClaim({(granted.pool, granted.device, granted.share_id): ReadyDevice(edits, data)})
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Remove a daemon's folder. A channel leaves nothing on the node."""
@@ -112,37 +112,37 @@ class ComputeDomainDriver:
         ):
             self._fabric.remove_folder(plan["domain"])
 
-    async def watch(self) -> AsyncIterator[News]:
+    async def watch(self) -> AsyncIterator[DeviceEvent]:
         """Nothing ever happens to them."""
         await asyncio.get_running_loop().create_future()
-        yield Rediscover()
+        yield DevicesChanged()
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _domain(self, granted: Granted) -> Domain:
+    def _domain(self, granted: AllocatedDevice) -> ComputeDomain:
         config = granted.config
         if config is None:
-            raise Refused(
+            raise ClaimError(
                 f"device {granted.device}: the claim does not say which ComputeDomain it is for; use the claim "
                 "template that the ComputeDomain names in spec.channel.resourceClaimTemplate",
                 permanent=True,
             )
         domain = self._domains.find(config.domain_id)
         if domain is None:
-            raise Refused(f"device {granted.device}: there is no ComputeDomain with uid {config.domain_id}")
+            raise ClaimError(f"device {granted.device}: there is no ComputeDomain with uid {config.domain_id}")
         return domain
 
-    async def _channel(self, granted: Granted, domain: Domain) -> ContainerEdits:
+    async def _channel(self, granted: AllocatedDevice, domain: ComputeDomain) -> ContainerEdits:
         await self._label(granted.device, domain)
         if not await self._domains.wait(domain.uid, self._node, self._patience):
-            raise Refused(
+            raise ClaimError(
                 f"device {granted.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
                 f"{domain.name} after {self._patience:g} s: its daemon's pod is still starting; it is tried again"
             )
         everything = granted.config.allocation_mode == "All"
         return self._fabric.channel_edits(range(CHANNELS if everything else 1))
 
-    async def _daemon(self, domain: Domain) -> ContainerEdits:
+    async def _daemon(self, domain: ComputeDomain) -> ContainerEdits:
         self._fabric.make_folder(domain.uid)
         env = (
             f"CLIQUE_ID={self._fabric.clique}",
@@ -152,14 +152,14 @@ class ComputeDomainDriver:
         )
         return self._fabric.daemon_edits(domain.uid).merged(ContainerEdits(env=env))
 
-    async def _label(self, device: str, domain: Domain) -> None:
+    async def _label(self, device: str, domain: ComputeDomain) -> None:
         """Have the domain's daemon start here."""
         try:
             present = await self._labelled(domain.uid)
         except (StatusError, Unreachable) as error:
-            raise Refused(f"device {device}: could not label node {self._node}: {error}") from error
+            raise ClaimError(f"device {device}: could not label node {self._node}: {error}") from error
         if present != domain.uid:
-            raise Refused(
+            raise ClaimError(
                 f"device {device}: node {self._node} is still in another ComputeDomain ({present}); it is free when "
                 "that one's last workload on the node has ended"
             )

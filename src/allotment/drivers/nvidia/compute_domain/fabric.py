@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cdi.spec import ContainerEdits, Mount
-from allotment.drivers.nvidia.simulated.container_edits import node
+from allotment.drivers.nvidia.simulated.container_edits import device_node
 from allotment.fleet.nvidia import Gpu
 
 _VOID = "NVIDIA_VISIBLE_DEVICES=void"
@@ -28,7 +28,7 @@ class SimulatedFabric(NamedTuple):
     def channel_edits(self, channels: Iterable[int]) -> ContainerEdits:
         """The nodes of channels."""
         paths = (f"/dev/nvidia-caps-imex-channels/channel{channel}" for channel in channels)
-        return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in paths))
+        return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in paths))
 
     def daemon_edits(self, domain: str) -> ContainerEdits:
         """What a daemon manages the fabric with, and the folder of its domain."""
@@ -36,7 +36,7 @@ class SimulatedFabric(NamedTuple):
         if self.folder is not None:
             options = ("rw", "nosuid", "nodev", "bind")
             mounts = (Mount(host_path=str(self.folder / domain), container_path="/imexd", options=options),)
-        return ContainerEdits(env=(_VOID,), device_nodes=(node("/dev/nvidia-caps/nvidia-cap2"),), mounts=mounts)
+        return ContainerEdits(env=(_VOID,), device_nodes=(device_node("/dev/nvidia-caps/nvidia-cap2"),), mounts=mounts)
 
     def make_folder(self, domain: str) -> None:
         """The folder of a domain's daemon."""

@@ -74,7 +74,7 @@ _STATUS: Final[Tree] = {
 }
 
 
-def compute_domain_kind() -> Tree:
+def compute_domain_crd() -> Tree:
     """The CustomResourceDefinition."""
     resource = COMPUTE_DOMAINS
     names = {
@@ -117,7 +117,7 @@ def compute_domain_kind() -> Tree:
 async def install(client: Client) -> None:
     """Have a cluster serve the kind; one that does is left as it is."""
     try:
-        await client.create(CUSTOM_KINDS, compute_domain_kind())
+        await client.create(CUSTOM_KINDS, compute_domain_crd())
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise

@@ -52,13 +52,13 @@ def common(roots: Roots, driver_version: str) -> ContainerEdits:
     env = (_VOID, *((f"NVIDIA_CTK_LIBCUDA_DIR={Path(roots.in_container(cuda)).parent}",) if cuda else ()))
     return ContainerEdits(
         env=env,
-        device_nodes=tuple(node(roots, name) for name in _CONTROL if (roots.dev / name).exists()),
+        device_nodes=tuple(device_node(roots, name) for name in _CONTROL if (roots.dev / name).exists()),
         mounts=tuple(mounts),
         hooks=tuple(_hooks(roots, hook, libraries, driver_version)) if hook else (),
     )
 
 
-def whole(roots: Roots, gpu: Gpu) -> ContainerEdits:
+def whole_gpu(roots: Roots, gpu: Gpu) -> ContainerEdits:
     """For a whole GPU: its node, and those for graphics."""
     drm = drm_nodes(roots, gpu.pci)
     hook = roots.program(HOOK)
@@ -67,12 +67,12 @@ def whole(roots: Roots, gpu: Gpu) -> ContainerEdits:
         kind = "card" if name.startswith("card") else "render"
         links += ["--link", f"../{name}::/dev/dri/by-path/pci-{gpu.pci}-{kind}"]
     return ContainerEdits(
-        device_nodes=(node(roots, f"nvidia{gpu.minor}"), *(node(roots, f"dri/{name}") for name in drm)),
+        device_nodes=(device_node(roots, f"nvidia{gpu.minor}"), *(device_node(roots, f"dri/{name}") for name in drm)),
         hooks=(_hook(roots, hook, "create-symlinks", *links),) if hook and links else (),
     )
 
 
-def piece(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
+def mig_device(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
     """For a MIG device: the GPU's node, and what opens the two instances. Raises HardwareError."""
     instance = f"gi{device.gpu_instance}"
     numbers = [
@@ -84,14 +84,14 @@ def piece(roots: Roots, gpu: Gpu, device: MigDevice) -> ContainerEdits:
     drm = drm_nodes(roots, gpu.pci) if "+gfx" in profile else ()
     return ContainerEdits(
         device_nodes=(
-            node(roots, f"nvidia{gpu.minor}"),
-            *(node(roots, f"nvidia-caps/nvidia-cap{minor}", major, minor) for minor in numbers),
-            *(node(roots, f"dri/{name}") for name in drm),
+            device_node(roots, f"nvidia{gpu.minor}"),
+            *(device_node(roots, f"nvidia-caps/nvidia-cap{minor}", major, minor) for minor in numbers),
+            *(device_node(roots, f"dri/{name}") for name in drm),
         )
     )
 
 
-def guest(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
+def vfio_device(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
     """For a virtual machine: the group's node, or the device's own where ``iommu_fd`` is wanted and there.
 
     ``api_device``: also the node through which its monitor talks to the IOMMU.
@@ -102,10 +102,10 @@ def guest(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_fd: boo
         names = [f"vfio/devices/{own.name}", "iommu"]
     if not api_device:
         names.pop()
-    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(roots, name) for name in names))
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(roots, name) for name in names))
 
 
-def node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> DeviceNode:
+def device_node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> DeviceNode:
     """``/dev/<name>``, with its numbers where they can be had, so that a runtime need not look for them."""
     path, here = f"/dev/{name}", roots.dev / name
     try:

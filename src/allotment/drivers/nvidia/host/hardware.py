@@ -15,11 +15,11 @@ from typing import ParamSpec, TypeVar
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia import nvml
-from allotment.drivers.nvidia.hardware import Changed, ComputeMode, Event, GpuLost, MigDevice, MpsDaemon, Unwatched
+from allotment.drivers.nvidia.hardware import GpusChanged, ComputeMode, Event, GpuLost, MigDevice, MpsDaemon, Unmonitored
 from allotment.drivers.nvidia.host import container_edits, sysfs, vfio
-from allotment.drivers.nvidia.host.mps import Daemons
+from allotment.drivers.nvidia.host.mps import MpsDaemons
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.host.vendor_tools import smi
+from allotment.drivers.nvidia.host.vendor_tools import nvidia_smi
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import accelerators
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 #: Seconds for which the list of the driver's files is good.
-FRESH = 300.0
+EDITS_TTL_SECONDS = 300.0
 
 
 class HostHardware:
@@ -38,11 +38,11 @@ class HostHardware:
     Close it to end its thread; MIG devices and daemons stay as they are.
     """
 
-    def __init__(self, roots: Roots | None = None, *, interval: float = 1.0, patience: float = 20.0) -> None:
+    def __init__(self, roots: Roots | None = None, *, interval: float = 1.0, mps_timeout: float = 20.0) -> None:
         self._roots = roots or Roots()
         self._interval = interval
         self._library = nvml.Library(self._roots.driver)
-        self._daemons = Daemons(self._roots, patience)
+        self._daemons = MpsDaemons(self._roots, mps_timeout)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
         self._seen: dict[str, Gpu] = {}
         self._unavailable = ""
@@ -71,7 +71,7 @@ class HostHardware:
         if not self._unavailable:
             silent = sysfs.bound_to(self._roots, "nvidia") & self._seen.keys() - found.keys()
             found |= {pci: self._seen[pci] for pci in silent if not self._seen[pci].vfio_bound}
-        for pci in sysfs.passed_through(self._roots):
+        for pci in sysfs.vfio_gpus(self._roots):
             found[pci] = self._passed_through(pci)
         self._seen |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
         return tuple(self._seen[pci] for pci in sorted(found))
@@ -79,7 +79,7 @@ class HostHardware:
     def _driven(self) -> list[Gpu]:
         try:
             handles = self._library.handles()
-        except nvml.Unavailable as reason:
+        except nvml.NvmlUnavailable as reason:
             if str(reason) != self._unavailable:
                 _log.warning("no GPUs: %s", reason)
             self._unavailable = str(reason)
@@ -92,14 +92,14 @@ class HostHardware:
         gpu = nvml.facts_of(self._library, handle)
         if gpu is None:
             return None
-        place = sysfs.place_of(self._roots, gpu.pci)
+        place = sysfs.pci_location(self._roots, gpu.pci)
         return gpu._replace(
             numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes or gpu.bar_bytes,
             iommu_group=sysfs.iommu_group(self._roots, gpu.pci),
         )  # fmt: skip
 
     def _passed_through(self, pci: str) -> Gpu:
-        place = sysfs.place_of(self._roots, pci)
+        place = sysfs.pci_location(self._roots, pci)
         seen = self._seen.get(pci)
         if seen is None:
             known = (a for a in accelerators().values() if a.vendor == "nvidia" and a.pci_device == place.device_id)
@@ -122,7 +122,7 @@ class HostHardware:
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
         """The MIG devices that exist on a GPU."""
-        return await self._in_thread(lambda: nvml.devices(self._library, self._handle(pci)))
+        return await self._in_thread(lambda: nvml.mig_devices(self._library, self._handle(pci)))
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
         """Make a MIG device, all or nothing."""
@@ -130,7 +130,7 @@ class HostHardware:
         def create() -> MigDevice:
             handle = self._handle(pci)
             fixed = self._needs_reset(handle)
-            device = nvml.create(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+            device = nvml.create_mig_device(self._library, handle, profile_id, start, reset_to_toggle=fixed)
             # Switching the mode may have changed the number of the GPU's node.
             self._gpus()
             return device
@@ -143,18 +143,18 @@ class HostHardware:
         def destroy() -> None:
             handle = self._handle(pci)
             fixed = self._needs_reset(handle)
-            nvml.destroy(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+            nvml.destroy_mig_device(self._library, handle, profile_id, start, reset_to_toggle=fixed)
 
         await self._in_thread(destroy)
 
-    async def leave_mig(self, pci: str) -> None:
+    async def disable_mig(self, pci: str) -> None:
         """Have MIG off on a GPU."""
-        await self._in_thread(lambda: nvml.leave(self._library, self._handle(pci)))
+        await self._in_thread(lambda: nvml.disable_mig(self._library, self._handle(pci)))
 
     def _handle(self, pci: str) -> nvml.Handle:
         try:
             return self._library.handle(pci)
-        except nvml.Unavailable as reason:
+        except nvml.NvmlUnavailable as reason:
             raise GpuLost(f"GPU {pci}: {reason}") from None
 
     def _needs_reset(self, handle: nvml.Handle) -> bool:
@@ -166,14 +166,14 @@ class HostHardware:
     async def set_time_slice(self, pci: str, interval: int) -> None:
         """0 default, 1 short, 2 medium, 3 long. A GPU that has no time slices has the default one."""
         uuid = await self._in_thread(self._uuid, pci)
-        await smi(self._roots, uuid, "-i", uuid, "-c", "DEFAULT")
+        await nvidia_smi(self._roots, uuid, "-i", uuid, "-c", "DEFAULT")
         arguments = ("compute-policy", "-i", uuid, "--set-timeslice", str(interval))
-        await smi(self._roots, uuid, *arguments, may_lack=interval == 0)
+        await nvidia_smi(self._roots, uuid, *arguments, ignore_unsupported=interval == 0)
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
         """Who may use a GPU."""
         uuid = await self._in_thread(self._uuid, pci)
-        await smi(self._roots, uuid, "-i", uuid, "-c", mode)
+        await nvidia_smi(self._roots, uuid, "-i", uuid, "-c", mode)
 
     def _uuid(self, pci: str) -> str:
         """The UUID of a GPU that answers now."""
@@ -192,15 +192,15 @@ class HostHardware:
         """Keys of the daemons that run."""
         return await self._daemons.running()
 
-    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
+    async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back to the vendor's driver; its IOMMU group."""
 
         def bind() -> int:
             if not bound:
-                return vfio.take_back(self._roots, pci)
+                return vfio.unbind_from_vfio(self._roots, pci)
             minor = self._seen[pci].minor if pci in self._seen else -1
-            self._library.let_go(pci)
-            return vfio.hand_over(self._roots, pci, minor, beside)
+            self._library.release(pci)
+            return vfio.bind_to_vfio(self._roots, pci, minor, together_with)
 
         return await self._in_thread(bind)
 
@@ -208,7 +208,7 @@ class HostHardware:
 
     def common_edits(self) -> ContainerEdits:
         """What every container with a GPU needs. The driver's files are looked for every few minutes."""
-        return self._files(FRESH)
+        return self._files(EDITS_TTL_SECONDS)
 
     def _files(self, fresh: float) -> ContainerEdits:
         version = next((gpu.driver_version for gpu in self._seen.values() if gpu.driver_version), "")
@@ -219,11 +219,11 @@ class HostHardware:
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
         """What a container needs of a whole GPU."""
-        return container_edits.whole(self._roots, self._known(pci))
+        return container_edits.whole_gpu(self._roots, self._known(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
         """What a container needs of a MIG device."""
-        return container_edits.piece(self._roots, self._known(device.pci), device)
+        return container_edits.mig_device(self._roots, self._known(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
         """What a client of a control daemon needs."""
@@ -231,7 +231,7 @@ class HostHardware:
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
         """What a virtual machine needs of a GPU handed to vfio-pci."""
-        return container_edits.guest(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
+        return container_edits.vfio_device(self._roots, pci, group, api_device=api_device, iommu_fd=iommu_fd)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
         """Nothing: a container reaches a real GPU by its device node."""
@@ -241,7 +241,7 @@ class HostHardware:
 
     async def events(self) -> AsyncIterator[Event]:
         """Critical events, and GPUs that came or went, for ever."""
-        watch: nvml.Watch | None = None
+        watch: nvml.EventWatcher | None = None
         there = sysfs.bound_to(self._roots, "nvidia")
         try:
             while True:
@@ -253,31 +253,31 @@ class HostHardware:
                     # NVML knows the GPUs of when it was started.
                     await self._in_thread(self._restart, watch)
                     watch = None
-                    yield Changed(fresh=tuple(sorted(now - there)))
+                    yield GpusChanged(recovered=tuple(sorted(now - there)))
                     there = now
                 # Not only when a claim waits for it: a cold disk takes its time, and that would be everybody's.
-                await self._in_thread(self._files, FRESH / 2)
+                await self._in_thread(self._files, EDITS_TTL_SECONDS / 2)
                 await asyncio.sleep(self._interval)
         finally:
             if watch is not None:
                 await self._in_thread(watch.close)
 
-    def _look(self, watch: nvml.Watch | None) -> tuple[nvml.Watch | None, list[Event]]:
+    def _look(self, watch: nvml.EventWatcher | None) -> tuple[nvml.EventWatcher | None, list[Event]]:
         found: list[Event] = []
-        if watch is None or watch.stale:
+        if watch is None or watch.is_stale:
             missed = bool(self._unavailable)
             try:
-                watch = nvml.Watch(self._library)
-            except nvml.Unavailable:
+                watch = nvml.EventWatcher(self._library)
+            except nvml.NvmlUnavailable:
                 return None, found
-            if watch.unwatched:
-                _log.warning("no critical events of GPU %s: the driver does not tell them", ", ".join(watch.unwatched))
+            if watch.unmonitored:
+                _log.warning("no critical events of GPU %s: the driver does not tell them", ", ".join(watch.unmonitored))
             if missed:
-                found.append(Changed())
-            found.extend(map(Unwatched, watch.unwatched))
-        return watch, [*found, *watch.look()]
+                found.append(GpusChanged())
+            found.extend(map(Unmonitored, watch.unmonitored))
+        return watch, [*found, *watch.poll()]
 
-    def _restart(self, watch: nvml.Watch | None) -> None:
+    def _restart(self, watch: nvml.EventWatcher | None) -> None:
         if watch is not None:
             watch.close()
         self._library.stop()

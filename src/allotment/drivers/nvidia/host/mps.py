@@ -18,7 +18,7 @@ from allotment.cdi.spec import ContainerEdits, Mount
 from allotment.drivers.nvidia.hardware import HardwareError, MpsDaemon
 from allotment.drivers.nvidia.host.roots import Roots
 from allotment.drivers.nvidia.host.sysfs import read
-from allotment.drivers.nvidia.host.vendor_tools import Ended, program, run
+from allotment.drivers.nvidia.host.vendor_tools import CommandResult, program, run
 from allotment.drivers.nvidia.nvml.library import find_library
 
 CONTROL = "nvidia-cuda-mps-control"
@@ -32,12 +32,12 @@ _MEMORY = re.compile(r"^MemTotal:\s+([0-9]+) kB", re.MULTILINE)
 _SMALL = 64 << 20
 
 
-class Daemons:
+class MpsDaemons:
     """The control daemons of a host. ``patience``: seconds that one may take to come up, and to go."""
 
-    def __init__(self, roots: Roots, patience: float = 20.0) -> None:
+    def __init__(self, roots: Roots, timeout: float = 20.0) -> None:
         self._roots = roots
-        self._patience = patience
+        self._patience = timeout
 
     async def start(self, daemon: MpsDaemon) -> None:
         """Start a daemon, wait until it answers, and set its limits; only the last if it runs. Raises HardwareError."""
@@ -112,8 +112,8 @@ class Daemons:
             if ended.status != 0 or _REFUSED.search(ended.output):
                 raise HardwareError(f"MPS control daemon {daemon.key}: {command}: {ended.output or 'refused'}")
 
-    async def _tell(self, folder: Path, command: str) -> Ended:
-        return await run([str(program(self._roots, CONTROL))], env=self._reach(folder), words=f"{command}\n")
+    async def _tell(self, folder: Path, command: str) -> CommandResult:
+        return await run([str(program(self._roots, CONTROL))], env=self._reach(folder), stdin=f"{command}\n")
 
     async def _answers(self, folder: Path) -> bool:
         if not (folder / "pipe").is_dir():

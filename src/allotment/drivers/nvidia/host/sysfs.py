@@ -16,7 +16,7 @@ _DISPLAY = "0x03"
 _BRIDGE = "0x06"
 
 
-class Place(NamedTuple):
+class PciLocation(NamedTuple):
     """Where a device sits; None for what the machine does not tell, as on some virtual ones."""
 
     numa: int | None
@@ -38,11 +38,11 @@ def read(path: Path) -> str:
         return ""
 
 
-def place_of(roots: Roots, pci: str) -> Place:
+def pci_location(roots: Roots, pci: str) -> PciLocation:
     """Where the device at an address sits."""
     folder = device_folder(roots, pci)
     numa = read(folder / "numa_node")
-    return Place(
+    return PciLocation(
         numa=int(numa) if numa.isdecimal() else None,  # -1: the firmware does not tell
         pcie_root=pcie_root(folder, pci),
         bar_bytes=_aperture(read(folder / "resource")),
@@ -87,7 +87,7 @@ def driver_of(roots: Roots, pci: str) -> str:
         return ""
 
 
-def passed_through(roots: Roots) -> tuple[str, ...]:
+def vfio_gpus(roots: Roots) -> tuple[str, ...]:
     """Addresses of NVIDIA's GPUs that are handed to virtual machines."""
     found = []
     for pci in sorted(bound_to(roots, "vfio-pci")):
@@ -106,7 +106,7 @@ def iommu_group(roots: Roots, pci: str) -> int | None:
     return int(name) if name.isdecimal() else None
 
 
-def group_mates(roots: Roots, pci: str) -> tuple[str, ...]:
+def iommu_group_peers(roots: Roots, pci: str) -> tuple[str, ...]:
     """Other devices of the same IOMMU group, without bridges: a virtual machine gets all or none."""
     folder = device_folder(roots, pci) / "iommu_group/devices"
     try:

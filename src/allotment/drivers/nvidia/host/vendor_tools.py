@@ -14,10 +14,10 @@ from allotment.drivers.nvidia.host.roots import Roots
 from allotment.drivers.nvidia.nvml.library import find_library
 
 #: Seconds; a program that takes longer hangs in the kernel.
-LIMIT = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
-class Ended(NamedTuple):
+class CommandResult(NamedTuple):
     """How a program ended; ``output``: what it wrote."""
 
     status: int
@@ -33,8 +33,8 @@ def program(roots: Roots, name: str) -> Path:
 
 
 async def run(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, words: str = "", output: Path | None = None
-) -> Ended:
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "", output: Path | None = None
+) -> CommandResult:
     """Run a program to its end, with ``words`` on its standard input. Raises HardwareError if it cannot, or hangs.
 
     ``output``: a file for what it writes; for programs that leave others running, which would keep a pipe open.
@@ -52,19 +52,19 @@ async def run(
     except OSError as error:
         raise HardwareError(f"{' '.join(command)}: {error.strerror}") from None
     try:
-        async with asyncio.timeout(LIMIT):
-            written, _ = await process.communicate(words.encode())
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            written, _ = await process.communicate(stdin.encode())
     except TimeoutError:
-        raise HardwareError(f"{' '.join(command)}: no answer within {LIMIT:.0f} s") from None
+        raise HardwareError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     said = written if output is None else output.read_bytes()
-    return Ended(process.returncode or 0, said.decode(errors="replace").strip())
+    return CommandResult(process.returncode or 0, said.decode(errors="replace").strip())
 
 
-async def smi(roots: Roots, uuid: str, *arguments: str, may_lack: bool = False) -> None:
+async def nvidia_smi(roots: Roots, uuid: str, *arguments: str, ignore_unsupported: bool = False) -> None:
     """Run ``nvidia-smi``. Raises HardwareError with its words.
 
     ``may_lack``: a GPU that does not support what is asked is no error.
@@ -73,7 +73,7 @@ async def smi(roots: Roots, uuid: str, *arguments: str, may_lack: bool = False) 
     library = find_library(roots.driver)
     # It must not find another driver's library, or none in a container.
     ended = await run(command, env={"LD_PRELOAD": str(library)} if library else None)
-    if ended.status == 0 or (may_lack and "not supported" in ended.output.lower()):
+    if ended.status == 0 or (ignore_unsupported and "not supported" in ended.output.lower()):
         return
     said = ended.output.splitlines()[-1] if ended.output else "no reason given"
     raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} ended with {ended.status}: {said}")

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, group_mates, iommu_group, read
+from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, iommu_group_peers, iommu_group, read
 
 VFIO = "vfio-pci"
 
 #: Seconds that programs which have the GPU open may take to go, and the kernel to bind a driver.
-LEAVING = 60.0
-BINDING = 10.0
+RELEASE_SECONDS = 60.0
+BIND_SECONDS = 10.0
 
 
-def hand_over(
-    roots: Roots, pci: str, minor: int, beside: Collection[str] = (), *,
-    leaving: float = LEAVING, binding: float = BINDING,
+def bind_to_vfio(
+    roots: Roots, pci: str, minor: int, together_with: Collection[str] = (), *,
+    release_seconds: float = RELEASE_SECONDS, bind_seconds: float = BIND_SECONDS,
 ) -> int:  # fmt: skip
     """Bind a GPU to vfio-pci, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError.
 
@@ -36,28 +36,28 @@ def hand_over(
         return group
     if read(device_folder(roots, pci) / "sriov_numvfs") not in ("", "0"):
         raise HardwareError(f"{what}: it has virtual functions; remove them first")
-    mates = set(group_mates(roots, pci)).difference(beside)
+    mates = set(iommu_group_peers(roots, pci)).difference(together_with)
     others = [mate for mate in sorted(mates) if driver_of(roots, mate) not in ("", VFIO)]
     if others:
         raise HardwareError(f"{what}: IOMMU group {group} has other devices in use: {', '.join(others)}")
     users: list[str] = []
-    if not _until(lambda: not users_of(roots, minor, users), leaving):
+    if not _until(lambda: not processes_using(roots, minor, users), release_seconds):
         raise HardwareError(f"{what}: process {', '.join(users)} has it open")
-    if not _rebind(roots, pci, VFIO, binding):
-        _rebind(roots, pci, "", binding)
+    if not _rebind(roots, pci, VFIO, bind_seconds):
+        _rebind(roots, pci, "", bind_seconds)
         raise HardwareError(f"{what}: the kernel did not bind it; is the module {VFIO} loaded?")
     return group
 
 
-def take_back(roots: Roots, pci: str, binding: float = BINDING) -> int:
+def unbind_from_vfio(roots: Roots, pci: str, bind_seconds: float = BIND_SECONDS) -> int:
     """Bind a GPU to its own driver again, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError."""
     what = f"GPU {pci}: taking it back from {VFIO}"
-    if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", binding):
+    if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", bind_seconds):
         raise HardwareError(f"{what}: no other driver took it; is the module nvidia loaded?")
     return _group(roots, pci, what)
 
 
-def users_of(roots: Roots, minor: int, users: list[str] | None = None) -> list[str]:
+def processes_using(roots: Roots, minor: int, users: list[str] | None = None) -> list[str]:
     """Processes that have a GPU's device file open; into ``users`` where that is given."""
     found = [] if users is None else users
     found.clear()

@@ -15,22 +15,22 @@ LOST = 0
 _MOST = 256
 
 
-class Watch:
+class EventWatcher:
     """The events of all GPUs since the last look. Belongs to NVML as started: a new start needs a new watch."""
 
     def __init__(self, library: Library) -> None:
         nvml = library.nvml
         self._library = library
-        self._start = library.starts
+        self._start = library.start_count
         self._handles = library.handles()
         self._lost: set[str] = set()
-        self._events: Any = library.told(nvml.nvmlEventSetCreate)
+        self._events: Any = library.try_call(nvml.nvmlEventSetCreate)
         #: GPUs whose events cannot be had: of these only a loss is noticed.
-        self.unwatched = tuple(handle.pci for handle in self._handles if not self._register(handle))
+        self.unmonitored = tuple(handle.pci for handle in self._handles if not self._register(handle))
 
     def _register(self, handle: Handle) -> bool:
         nvml = self._library.nvml
-        supported = self._library.told(nvml.nvmlDeviceGetSupportedEventTypes, handle.device) or 0
+        supported = self._library.try_call(nvml.nvmlDeviceGetSupportedEventTypes, handle.device) or 0
         if self._events is None or not supported & nvml.nvmlEventTypeXidCriticalError:
             return False
         try:
@@ -40,11 +40,11 @@ class Watch:
         return True
 
     @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether NVML was stopped since: then nothing more can be seen here."""
-        return not self._library.runs or self._library.starts != self._start
+        return not self._library.is_running or self._library.start_count != self._start
 
-    def look(self) -> list[Xid]:
+    def poll(self) -> list[Xid]:
         """What happened; number 0 for a GPU that is lost, once."""
         return [*self._happened(), *self._lost_now()]
 
@@ -56,7 +56,7 @@ class Watch:
             except nvml.NVMLError:
                 # Nothing more; or a GPU was lost, which makes the whole set fail: which one shows elsewhere.
                 return
-            pci = self._library.told(nvml.nvmlDeviceGetPciInfo, data.device)
+            pci = self._library.try_call(nvml.nvmlDeviceGetPciInfo, data.device)
             if data.eventType == nvml.nvmlEventTypeXidCriticalError and pci is not None:
                 yield Xid(address(text(pci.busId)), int(data.eventData))
 
@@ -76,6 +76,6 @@ class Watch:
 
     def close(self) -> None:
         """Give the set back."""
-        if self._events is not None and not self.stale:
-            self._library.told(self._library.nvml.nvmlEventSetFree, self._events)
+        if self._events is not None and not self.is_stale:
+            self._library.try_call(self._library.nvml.nvmlEventSetFree, self._events)
         self._events = None

@@ -10,7 +10,7 @@ from allotment.fleet.nvidia import Fabric, Gpu
 from allotment.fleet.profiles import MIB, Mig, MigProfile, accelerators
 
 
-class ProfileKind(NamedTuple):
+class InstanceProfile(NamedTuple):
     """What NVML's number of a GPU instance profile says: how many slices, and what is special."""
 
     slices: int
@@ -18,25 +18,25 @@ class ProfileKind(NamedTuple):
 
 
 #: NVML's ``NVML_GPU_INSTANCE_PROFILE_*`` by number. A profile's id, which names and tools show, is something else.
-KINDS: tuple[ProfileKind, ...] = (
-    ProfileKind(1),
-    ProfileKind(2),
-    ProfileKind(3),
-    ProfileKind(4),
-    ProfileKind(7),
-    ProfileKind(8),
-    ProfileKind(6),
-    ProfileKind(1, "+me"),
-    ProfileKind(2, "+me"),
-    ProfileKind(1),  # twice the memory
-    ProfileKind(1, "+gfx"),
-    ProfileKind(2, "+gfx"),
-    ProfileKind(4, "+gfx"),
-    ProfileKind(1, "-me"),
-    ProfileKind(2, "-me"),
-    ProfileKind(1, "+me.all"),
-    ProfileKind(2, "+me.all"),
-    ProfileKind(3, "+gfx"),
+INSTANCE_PROFILES: tuple[InstanceProfile, ...] = (
+    InstanceProfile(1),
+    InstanceProfile(2),
+    InstanceProfile(3),
+    InstanceProfile(4),
+    InstanceProfile(7),
+    InstanceProfile(8),
+    InstanceProfile(6),
+    InstanceProfile(1, "+me"),
+    InstanceProfile(2, "+me"),
+    InstanceProfile(1),  # twice the memory
+    InstanceProfile(1, "+gfx"),
+    InstanceProfile(2, "+gfx"),
+    InstanceProfile(4, "+gfx"),
+    InstanceProfile(1, "-me"),
+    InstanceProfile(2, "-me"),
+    InstanceProfile(1, "+me.all"),
+    InstanceProfile(2, "+me.all"),
+    InstanceProfile(3, "+gfx"),
 )
 
 
@@ -54,7 +54,7 @@ def profile_name(number: int, slices: int, memory_mib: int, total_bytes: int) ->
     label = -(-total_bytes >> 30)
     # floor(eighths / 8 * label + 1/2) in whole numbers
     gigabytes = (eighths * label + 4) // 8
-    suffix = KINDS[number].suffix if 0 <= number < len(KINDS) else ""
+    suffix = INSTANCE_PROFILES[number].suffix if 0 <= number < len(INSTANCE_PROFILES) else ""
     return f"{slices}g.{gigabytes}gb{suffix}"
 
 
@@ -81,7 +81,7 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
 
     Where it sits (NUMA node, PCIe root) is not NVML's to tell: see the host.
     """
-    nvml, device, told = library.nvml, handle.device, library.told
+    nvml, device, told = library.nvml, handle.device, library.try_call
     uuid = text(told(nvml.nvmlDeviceGetUUID, device))
     if not uuid:
         return None
@@ -119,7 +119,7 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
 
 def uuid_of(library: Library, handle: Handle) -> str:
     """A GPU's UUID. Raises HardwareError."""
-    return text(library.wanted(f"GPU {handle.pci}: its UUID", library.nvml.nvmlDeviceGetUUID, handle.device))
+    return text(library.call(f"GPU {handle.pci}: its UUID", library.nvml.nvmlDeviceGetUUID, handle.device))
 
 
 def _brand(number: int | None) -> str:
@@ -132,14 +132,14 @@ def _cuda(number: int | None) -> str:
 
 def _addressing(library: Library, device: Any) -> str | None:
     ask = getattr(library.nvml, "nvmlDeviceGetAddressingMode", None)
-    mode = library.told(ask, device) if ask else None
+    mode = library.try_call(ask, device) if ask else None
     return None if mode is None else _ADDRESSING.get(mode)
 
 
 def _fabric(library: Library, device: Any) -> Fabric | None:
     nvml = library.nvml
     info = nvml.c_nvmlGpuFabricInfoV_t()
-    if library.told(nvml.nvmlDeviceGetGpuFabricInfoV, device, byref(info)) is None:
+    if library.try_call(nvml.nvmlDeviceGetGpuFabricInfoV, device, byref(info)) is None:
         return None
     cluster = bytes(info.clusterUuid).hex()
     if info.state != _FABRIC_COMPLETED or info.status != nvml.NVML_SUCCESS or not cluster.strip("0"):
@@ -189,8 +189,8 @@ def _mig(library: Library, device: Any, product: str, architecture: str, total: 
 def profile_info(library: Library, device: Any, number: int) -> Any | None:
     """NVML's GPU instance profile of that number, with its name where the driver is new enough to tell it."""
     ask = library.nvml.nvmlDeviceGetGpuInstanceProfileInfo
-    newer = library.told(ask, device, number)
-    return newer if newer is not None else library.told(ask, device, number, version=1)
+    newer = library.try_call(ask, device, number)
+    return newer if newer is not None else library.try_call(ask, device, number, version=1)
 
 
 def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]]:
@@ -198,10 +198,10 @@ def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]
     nvml = library.nvml
     count = c_uint(0)
     ask = nvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    if library.told(ask, device, info.id, None, byref(count)) is None or not count.value:
+    if library.try_call(ask, device, info.id, None, byref(count)) is None or not count.value:
         return []
     places = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    if library.told(ask, device, info.id, places, byref(count)) is None:
+    if library.try_call(ask, device, info.id, places, byref(count)) is None:
         return []
     return sorted((place.start, place.size) for place in places[: count.value])
 

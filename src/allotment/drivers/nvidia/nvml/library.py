@@ -34,7 +34,7 @@ LIBRARY_FOLDERS = (
 )
 
 
-class Unavailable(Exception):
+class NvmlUnavailable(Exception):
     """There is no NVIDIA driver here, or it does not run: a node without GPUs."""
 
 
@@ -63,18 +63,18 @@ class Library:
         self._root = root
         self._nvml: Any = None
         #: How often NVML was started: handles of an earlier time are dead.
-        self.starts = 0
+        self.start_count = 0
 
     @property
     def nvml(self) -> Any:
         """The module, with the library running. Raises Unavailable."""
         if self._nvml is None:
             self._nvml = self._start()
-            self.starts += 1
+            self.start_count += 1
         return self._nvml
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether NVML is started."""
         return self._nvml is not None
 
@@ -82,21 +82,21 @@ class Library:
         try:
             import pynvml
         except ImportError:
-            raise Unavailable("nvidia-ml-py is not installed (pip install 'allotment[nvidia]')") from None
+            raise NvmlUnavailable("nvidia-ml-py is not installed (pip install 'allotment[nvidia]')") from None
         path = find_library(self._root)
         if path is None and self._root != Path("/"):
-            raise Unavailable(f"no {SONAME} under {self._root}")
+            raise NvmlUnavailable(f"no {SONAME} under {self._root}")
         try:
             library = CDLL(str(path or SONAME))
         except OSError as error:
-            raise Unavailable(f"{SONAME} cannot be loaded: {error}") from None
+            raise NvmlUnavailable(f"{SONAME} cannot be loaded: {error}") from None
         # The module would load the system's own library; given one, it keeps to it. Pointers into another go.
         pynvml.nvmlLib = library
         pynvml._nvmlGetFunctionPointer_cache.clear()
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            raise Unavailable(f"NVML does not start: {error}") from None
+            raise NvmlUnavailable(f"NVML does not start: {error}") from None
         module: ModuleType = pynvml
         return module
 
@@ -107,21 +107,21 @@ class Library:
                 self._nvml.nvmlShutdown()
             self._nvml = None
 
-    def let_go(self, pci: str) -> None:
+    def release(self, pci: str) -> None:
         """Have no GPU open, so that the kernel can take the one at ``pci`` from its driver."""
-        with suppress(Unavailable, GpuLost):
+        with suppress(NvmlUnavailable, GpuLost):
             # The persistence daemon's mode would keep the driver initialised on it.
-            self.told(self.nvml.nvmlDeviceSetPersistenceMode, self.handle(pci).device, 0)
+            self.try_call(self.nvml.nvmlDeviceSetPersistenceMode, self.handle(pci).device, 0)
         self.stop()
 
-    def told(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def try_call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """What a call answers, None where the driver cannot tell."""
         try:
             return call(*args, **kwargs)
         except self.nvml.NVMLError:
             return None
 
-    def wanted(self, what: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self, what: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a call answers. Raises HardwareError, which says what was asked and NVML's words."""
         try:
             return call(*args, **kwargs)
@@ -134,9 +134,9 @@ class Library:
         """The GPUs, by PCI address. One that does not say its address (it fell off the bus) is not there."""
         nvml = self.nvml
         found = []
-        for number in range(self.told(nvml.nvmlDeviceGetCount) or 0):
-            device = self.told(nvml.nvmlDeviceGetHandleByIndex, number)
-            pci = None if device is None else self.told(nvml.nvmlDeviceGetPciInfo, device)
+        for number in range(self.try_call(nvml.nvmlDeviceGetCount) or 0):
+            device = self.try_call(nvml.nvmlDeviceGetHandleByIndex, number)
+            pci = None if device is None else self.try_call(nvml.nvmlDeviceGetPciInfo, device)
             if pci is not None:
                 found.append(Handle(address(text(pci.busId)), number, device))
         return tuple(sorted(found, key=lambda handle: handle.pci))

@@ -30,7 +30,7 @@ class _Instance(NamedTuple):
     compute: tuple[tuple[Any, int, int], ...]
 
 
-def devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
+def mig_devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
     """The MIG devices of a GPU by place. What somebody divided further is none of ours, and left out."""
     if not _enabled(library, handle):
         return ()
@@ -46,7 +46,7 @@ def devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
     return tuple(sorted(found, key=lambda device: device.start))
 
 
-def create(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> MigDevice:
+def create_mig_device(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> MigDevice:
     """The MIG device of a profile at a place, made if it is not there. Raises HardwareError, and leaves nothing then.
 
     MIG is switched on where that needs no reset of the GPU.
@@ -71,7 +71,7 @@ def create(library: Library, handle: Handle, profile_id: int, start: int, *, res
         raise
 
 
-def destroy(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> None:
+def destroy_mig_device(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> None:
     """Destroy what there is of a MIG device; with a GPU's last one MIG goes off, where that needs no reset."""
     if not _enabled(library, handle):
         return
@@ -82,7 +82,7 @@ def destroy(library: Library, handle: Handle, profile_id: int, start: int, *, re
         _switch_off_if_empty(library, handle)
 
 
-def leave(library: Library, handle: Handle) -> None:
+def disable_mig(library: Library, handle: Handle) -> None:
     """Switch MIG off, unless it is. Raises HardwareError where there are MIG devices, or it needs a reset."""
     if not _enabled(library, handle):
         return
@@ -98,7 +98,7 @@ def _make(library: Library, handle: Handle, profile_id: int, start: int, what: s
     nvml = library.nvml
     for instance in _instances(library, handle):
         if (instance.profile_id, instance.start) == (profile_id, start):
-            there = next((d for d in devices(library, handle) if d.gpu_instance == instance.id), None)
+            there = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance.id), None)
             if there is not None:
                 return there
             _remove(library, instance, what)
@@ -109,12 +109,12 @@ def _make(library: Library, handle: Handle, profile_id: int, start: int, what: s
     if size is None:
         raise HardwareError(f"{what}: the profile cannot start there")
     place = nvml.c_nvmlGpuInstancePlacement_t(start=start, size=size)
-    made = library.wanted(what, nvml.nvmlDeviceCreateGpuInstanceWithPlacement, handle.device, profile_id, byref(place))
+    made = library.call(what, nvml.nvmlDeviceCreateGpuInstanceWithPlacement, handle.device, profile_id, byref(place))
     try:
         profile = _whole_compute_profile(library, made, info.sliceCount, what)
-        library.wanted(f"{what}: compute instance", nvml.nvmlGpuInstanceCreateComputeInstance, made, profile)
-        identity = library.wanted(what, nvml.nvmlGpuInstanceGetInfo, made).id
-        device = next((d for d in devices(library, handle) if d.gpu_instance == identity), None)
+        library.call(f"{what}: compute instance", nvml.nvmlGpuInstanceCreateComputeInstance, made, profile)
+        identity = library.call(what, nvml.nvmlGpuInstanceGetInfo, made).id
+        device = next((d for d in mig_devices(library, handle) if d.gpu_instance == identity), None)
         if device is None:
             raise HardwareError(f"{what}: it was made, but NVML shows no device of it")
     except HardwareError as error:
@@ -125,13 +125,13 @@ def _make(library: Library, handle: Handle, profile_id: int, start: int, what: s
 
 def _undo(library: Library, handle: Handle, made: Any, what: str, reason: HardwareError) -> None:
     """Destroy what was begun; if even that fails, its user must know both."""
-    identity = library.told(library.nvml.nvmlGpuInstanceGetInfo, made)
+    identity = library.try_call(library.nvml.nvmlGpuInstanceGetInfo, made)
     half = next((i for i in _instances(library, handle) if identity is not None and i.id == identity.id), None)
     try:
         if half is not None:
             _remove(library, half, what)
         else:
-            library.wanted(what, library.nvml.nvmlGpuInstanceDestroy, made)
+            library.call(what, library.nvml.nvmlGpuInstanceDestroy, made)
     except HardwareError as error:
         raise HardwareError(f"{reason}; undoing it failed, too: {error}") from None
 
@@ -149,7 +149,7 @@ def _gone(library: Library, what: str, call: Callable[[Any], object], handle: An
         with suppress(library.nvml.NVMLError_NotFound):
             call(handle)
 
-    library.wanted(what, destroy_if_there)
+    library.call(what, destroy_if_there)
 
 
 def _whole_compute_profile(library: Library, instance: Any, slices: int, what: str) -> int:
@@ -161,9 +161,9 @@ def _whole_compute_profile(library: Library, instance: Any, slices: int, what: s
             continue
         ask = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
         engines = nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
-        info = library.told(ask, instance, number, engines)
+        info = library.try_call(ask, instance, number, engines)
         if info is None:
-            info = library.told(ask, instance, number, engines, version=1)
+            info = library.try_call(ask, instance, number, engines, version=1)
         if info is not None and info.sliceCount == slices:
             return int(info.id)
     raise HardwareError(f"{what}: no compute instance takes all of its {slices} slices")
@@ -173,7 +173,7 @@ def _whole_compute_profile(library: Library, instance: Any, slices: int, what: s
 
 
 def _enabled(library: Library, handle: Handle) -> bool:
-    mode = library.told(library.nvml.nvmlDeviceGetMigMode, handle.device)
+    mode = library.try_call(library.nvml.nvmlDeviceGetMigMode, handle.device)
     return mode is not None and mode[0] == _ON
 
 
@@ -192,10 +192,10 @@ def _instances(library: Library, handle: Handle) -> list[_Instance]:
     for _, info in _profiles(library, handle):
         room = (nvml.c_nvmlGpuInstance_t * max(info.instanceCount, 1))()
         count = c_uint(0)
-        if library.told(nvml.nvmlDeviceGetGpuInstances, handle.device, info.id, room, byref(count)) is None:
+        if library.try_call(nvml.nvmlDeviceGetGpuInstances, handle.device, info.id, room, byref(count)) is None:
             continue
         for instance in room[: count.value]:
-            told = library.told(nvml.nvmlGpuInstanceGetInfo, instance)
+            told = library.try_call(nvml.nvmlGpuInstanceGetInfo, instance)
             if told is not None:
                 compute = tuple(_compute_instances(library, instance))
                 found.append(
@@ -209,18 +209,18 @@ def _compute_instances(library: Library, instance: Any) -> Iterator[tuple[Any, i
     seen = set()
     for number in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         ask = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
-        info = library.told(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+        info = library.try_call(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
         if info is None:
-            info = library.told(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, version=1)
+            info = library.try_call(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, version=1)
         if info is None or info.id in seen:
             continue
         seen.add(info.id)
         room = (nvml.c_nvmlComputeInstance_t * max(info.instanceCount, 1))()
         count = c_uint(0)
-        if library.told(nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id, room, byref(count)) is None:
+        if library.try_call(nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id, room, byref(count)) is None:
             continue
         for compute in room[: count.value]:
-            told = library.told(nvml.nvmlComputeInstanceGetInfo, compute)
+            told = library.try_call(nvml.nvmlComputeInstanceGetInfo, compute)
             if told is not None:
                 yield compute, told.id, told.placement.size
 
@@ -230,13 +230,13 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
     nvml = library.nvml
     found = {}
     # Numbers have gaps: one that is free is not found.
-    for index in range(library.told(nvml.nvmlDeviceGetMaxMigDeviceCount, handle.device) or 0):
-        device = library.told(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle.device, index)
+    for index in range(library.try_call(nvml.nvmlDeviceGetMaxMigDeviceCount, handle.device) or 0):
+        device = library.try_call(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle.device, index)
         if device is None:
             continue
-        instance = library.told(nvml.nvmlDeviceGetGpuInstanceId, device)
-        compute = library.told(nvml.nvmlDeviceGetComputeInstanceId, device)
-        uuid = text(library.told(nvml.nvmlDeviceGetUUID, device))
+        instance = library.try_call(nvml.nvmlDeviceGetGpuInstanceId, device)
+        compute = library.try_call(nvml.nvmlDeviceGetComputeInstanceId, device)
+        uuid = text(library.try_call(nvml.nvmlDeviceGetUUID, device))
         if instance is not None and compute is not None and uuid:
             found[instance, compute] = uuid
     return found
@@ -244,7 +244,7 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
 
 def _switch(library: Library, handle: Handle, mode: int) -> None:
     what = f"GPU {handle.pci}: switching MIG {'on' if mode else 'off'}"
-    status = library.wanted(what, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
+    status = library.call(what, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
     if status != library.nvml.NVML_SUCCESS or _enabled(library, handle) != bool(mode):
         raise HardwareError(f"{what}: it takes effect only after a reset of the GPU; programs may be using it")
 
@@ -252,4 +252,4 @@ def _switch(library: Library, handle: Handle, mode: int) -> None:
 def _switch_off_if_empty(library: Library, handle: Handle) -> None:
     """Best effort: a GPU in MIG mode without instances is no use as a whole, but its next MIG device is welcome."""
     if not _instances(library, handle):
-        library.told(library.nvml.nvmlDeviceSetMigMode, handle.device, _OFF)
+        library.try_call(library.nvml.nvmlDeviceSetMigMode, handle.device, _OFF)

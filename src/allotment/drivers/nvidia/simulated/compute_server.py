@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Final
 
 from allotment.drivers.nvidia.simulated.device_memory import OutOfMemory
-from allotment.drivers.nvidia.simulated.engine import Activity, ComputeError, Engine
+from allotment.drivers.nvidia.simulated.engine import Activity, ComputeError, ComputeEngine
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND
-from allotment.drivers.nvidia.simulated.share import Share
+from allotment.drivers.nvidia.simulated.share import ComputeShare
 from allotment.model.trees import Tree
 
-Find = Callable[[str], Share | None]
-Running = Callable[[Share], AbstractContextManager[None]]
+ShareLookup = Callable[[str], ComputeShare | None]
+ProgramContext = Callable[[ComputeShare], AbstractContextManager[None]]
 
 #: The variable that tells a container's programs where its simulated GPU is.
 VARIABLE: Final = "ALLOTMENT_GPU"
@@ -46,7 +46,7 @@ _BACKLOG: Final = 128
 _NOTHING: Final = "no CUDA-capable device: nothing prepared stands behind this token"
 
 
-class Compute:
+class ComputeServer:
     """All simulated GPUs of a process, as programs see them.
 
     ``speed``: so many simulated seconds pass in one second. ``folder``: where the socket is made; one of its own by
@@ -57,8 +57,8 @@ class Compute:
         self._speed = speed
         self._folder = folder
         self._own_folder = False
-        self._sources: dict[Find, Running | None] = {}
-        self._engines: dict[str, Engine] = {}
+        self._sources: dict[ShareLookup, ProgramContext | None] = {}
+        self._engines: dict[str, ComputeEngine] = {}
         self._opened = 0
         self._socket: socket.socket | None = None
         self._wanted = asyncio.Event()
@@ -66,11 +66,11 @@ class Compute:
 
     # --- what the hardware uses --------------------------------------------------------------------------------------
 
-    def attach(self, find: Find, running: Running | None = None) -> None:
+    def attach(self, find: ShareLookup, running: ProgramContext | None = None) -> None:
         """Ask this, too, what a token stands for; ``running`` is held while a program is on such a share."""
         self._sources[find] = running
 
-    def detach(self, find: Find) -> None:
+    def detach(self, find: ShareLookup) -> None:
         """Ask it no longer."""
         del self._sources[find]
 
@@ -135,7 +135,7 @@ class Compute:
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One program, from its connection to its end."""
-        client: Client | None = None
+        client: ProgramSession | None = None
         answering: set[asyncio.Task[None]] = set()
         try:
             while line := await reader.readline():
@@ -146,7 +146,7 @@ class Compute:
                     except ComputeError as error:
                         _send(writer, {"id": asked.get("id"), "error": error.code, "message": str(error)})
                         return
-                    _send(writer, {"id": asked.get("id"), **client.described()})
+                    _send(writer, {"id": asked.get("id"), **client.device_info()})
                     continue
                 task = asyncio.create_task(_answer(client, asked, writer))
                 answering.add(task)
@@ -164,13 +164,13 @@ class Compute:
 
     # --- programs ----------------------------------------------------------------------------------------------------
 
-    def open(self, token: str, *, threads: int | None = None) -> Client:
+    def open(self, token: str, *, threads: int | None = None) -> ProgramSession:
         """Let a program in, in this process. Raises ComputeError. Needs a running event loop."""
         find, share = self._find(token)
         engine = self._engines.get(share.engine)
         if engine is None:
-            engine = self._engines[share.engine] = Engine(share, self._speed)
-        if share.alone and engine.programs:
+            engine = self._engines[share.engine] = ComputeEngine(share, self._speed)
+        if share.exclusive and engine.programs:
             raise ComputeError(
                 "CUDA_ERROR_DEVICE_UNAVAILABLE",
                 f"{share.engine} is busy: compute mode EXCLUSIVE_PROCESS, and another program has it",
@@ -181,31 +181,31 @@ class Compute:
         with ExitStack() as held:
             if running := self._sources[find]:
                 held.enter_context(running(share))
-            client = Client(engine, f"program-{self._opened}", share, threads, lambda: find(token))
-            client.at_end.push(held.pop_all())
-        client.at_end.callback(self._left, engine)
+            client = ProgramSession(engine, f"program-{self._opened}", share, threads, lambda: find(token))
+            client.on_close.push(held.pop_all())
+        client.on_close.callback(self._left, engine)
         return client
 
-    def _find(self, token: str) -> tuple[Find, Share]:
+    def _find(self, token: str) -> tuple[ShareLookup, ComputeShare]:
         for find in self._sources:
             if share := find(token):
                 return find, share
         raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
 
-    def _left(self, engine: Engine) -> None:
+    def _left(self, engine: ComputeEngine) -> None:
         """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
         if not engine.programs and self._engines.get(engine.uuid) is engine:
             del self._engines[engine.uuid]
 
 
-class Client:
+class ProgramSession:
     """A program on its share of an engine. ``at_end``: what happens when it has left."""
 
     def __init__(
-        self, engine: Engine, name: str, share: Share, threads: int | None, now: Callable[[], Share | None]
+        self, engine: ComputeEngine, name: str, share: ComputeShare, threads: int | None, now: Callable[[], ComputeShare | None]
     ) -> None:
         """``now`` tells what the program may use by the time it asks."""
-        self.at_end = ExitStack()
+        self.on_close = ExitStack()
         self._engine = engine
         self._name = name
         self._share = share
@@ -214,7 +214,7 @@ class Client:
         limits = [limit for limit in (share.threads, threads) if limit is not None]
         engine.enter(name, share.daemon or name, min(limits, default=None))
 
-    def described(self) -> Tree:
+    def device_info(self) -> Tree:
         """What a program can ask of its device."""
         share = self._share
         known: Tree = {
@@ -262,9 +262,9 @@ class Client:
         if self._open:
             self._open = False
             self._engine.leave(self._name)
-            self.at_end.close()
+            self.on_close.close()
 
-    def _usable(self) -> Share:
+    def _usable(self) -> ComputeShare:
         if not self._open:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has left its device")
         share = self._now()
@@ -278,7 +278,7 @@ class Client:
 # --- the protocol ----------------------------------------------------------------------------------------------------
 
 
-async def _answer(client: Client, asked: Tree, writer: asyncio.StreamWriter) -> None:
+async def _answer(client: ProgramSession, asked: Tree, writer: asyncio.StreamWriter) -> None:
     answer: Tree
     try:
         answer = await _done(client, asked)
@@ -289,7 +289,7 @@ async def _answer(client: Client, asked: Tree, writer: asyncio.StreamWriter) -> 
     _send(writer, {"id": asked.get("id"), **answer})
 
 
-async def _done(client: Client, asked: Tree) -> Tree:
+async def _done(client: ProgramSession, asked: Tree) -> Tree:
     verbs: dict[str, Callable[[], Awaitable[Tree]]] = {
         "run": lambda: _run(client, asked),
         "allocate": lambda: _allocate(client, asked),
@@ -301,15 +301,15 @@ async def _done(client: Client, asked: Tree) -> Tree:
     raise ComputeError("CUDA_ERROR_NOT_SUPPORTED", f"expected one of {', '.join(verbs)}, got {', '.join(asked)}")
 
 
-async def _run(client: Client, asked: Tree) -> Tree:
+async def _run(client: ProgramSession, asked: Tree) -> Tree:
     return {"seconds": await client.run(float(asked["run"]), int(asked.get("width", 1)))}
 
 
-async def _allocate(client: Client, asked: Tree) -> Tree:
+async def _allocate(client: ProgramSession, asked: Tree) -> Tree:
     return {"allocation": client.allocate(int(asked["allocate"]))}
 
 
-async def _free(client: Client, asked: Tree) -> Tree:
+async def _free(client: ProgramSession, asked: Tree) -> Tree:
     client.free(int(asked["free"]))
     return {}
 

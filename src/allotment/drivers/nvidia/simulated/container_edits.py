@@ -24,22 +24,22 @@ _CONTROL: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
 REACH: Final = "ALLOTMENT_GPU"
 
 
-def node(path: str) -> DeviceNode:
+def device_node(path: str) -> DeviceNode:
     """``/dev/null`` as ``path``."""
     return DeviceNode(path=path, host_path="/dev/null", type="c", major=1, minor=3)
 
 
 def common() -> ContainerEdits:
     """Control nodes."""
-    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in _CONTROL))
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in _CONTROL))
 
 
-def whole(gpu: Gpu) -> ContainerEdits:
+def whole_gpu(gpu: Gpu) -> ContainerEdits:
     """``/dev/nvidia<minor>``."""
-    return ContainerEdits(device_nodes=(node(f"/dev/nvidia{gpu.minor}"),))
+    return ContainerEdits(device_nodes=(device_node(f"/dev/nvidia{gpu.minor}"),))
 
 
-def mig(gpu: Gpu, device: MigDevice) -> ContainerEdits:
+def mig_device(gpu: Gpu, device: MigDevice) -> ContainerEdits:
     """The parent's node, and the capabilities of both instances, numbered as the real driver does (15 × 9 per GPU).
 
     The variable is for programs that show the device: its UUID is not in any slice.
@@ -49,10 +49,10 @@ def mig(gpu: Gpu, device: MigDevice) -> ContainerEdits:
     nodes = (f"/dev/nvidia{gpu.minor}", *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in capabilities))
     name = piece_name(gpu, profile_of(gpu, device.profile_id), device.start)
     env = (f"{uuid_variable(name)}={device.uuid}",)
-    return ContainerEdits(env=env, device_nodes=tuple(node(path) for path in nodes))
+    return ContainerEdits(env=env, device_nodes=tuple(device_node(path) for path in nodes))
 
 
-def mps(folder: Path | None) -> ContainerEdits:
+def mps_client(folder: Path | None) -> ContainerEdits:
     """Where a control daemon listens; the mounts where it has folders."""
     env = ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",)
     if folder is None:
@@ -63,13 +63,13 @@ def mps(folder: Path | None) -> ContainerEdits:
     return ContainerEdits(env=env, mounts=(shm, pipe))
 
 
-def vfio(group: int, api_device: bool) -> ContainerEdits:
+def vfio_device(group: int, api_device: bool) -> ContainerEdits:
     """The IOMMU group."""
     paths = (f"/dev/vfio/{group}", *(("/dev/vfio/vfio",) if api_device else ()))
-    return ContainerEdits(env=(_VOID,), device_nodes=tuple(node(path) for path in paths))
+    return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(path) for path in paths))
 
 
-def reach(address: str) -> ContainerEdits:
+def compute_server(address: str) -> ContainerEdits:
     """How programs find the simulated compute engine: its socket is inside where it is outside."""
     socket = address.partition("#")[0]
     mount = Mount(host_path=socket, container_path=socket, options=("rw", "nosuid", "nodev", "bind"))

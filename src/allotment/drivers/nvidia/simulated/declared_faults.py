@@ -10,7 +10,7 @@ from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 _XID: Final = re.compile(r"xid-([1-9][0-9]{0,3})")
 
 
-class Breaking:
+class DeclaredFaults:
     """What is broken on one node."""
 
     def __init__(self, hardware: SimulatedHardware) -> None:
@@ -20,7 +20,7 @@ class Breaking:
     def apply(self, text: str) -> None:
         """Break what the text says and mend the rest; the same text again does nothing. Raises ValueError."""
         wanted = _read(text)
-        gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.known()}
+        gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.all_gpus()}
         for name in wanted:
             if name not in gpus:
                 raise ValueError(f"no GPU {name}; this node has {', '.join(gpus)}")
@@ -31,7 +31,7 @@ class Breaking:
             if fault == "gone":
                 self._hardware.add(gpus[name])
             else:
-                self._hardware.mend(gpus[name].pci)
+                self._hardware.repair(gpus[name].pci)
         for name, fault in wanted.items():
             if before.get(name) == fault:
                 continue
@@ -40,7 +40,7 @@ class Breaking:
             elif fault == "lost":
                 self._hardware.lose(gpus[name].pci)
             else:
-                self._hardware.xid(gpus[name].pci, int(fault.removeprefix("xid-")))
+                self._hardware.report_xid(gpus[name].pci, int(fault.removeprefix("xid-")))
 
 
 def _read(text: str) -> dict[str, str]:

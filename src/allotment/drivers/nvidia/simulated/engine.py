@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from allotment.drivers.nvidia.simulated.device_memory import DeviceMemory
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, Multiprocessors
-from allotment.drivers.nvidia.simulated.share import Share
+from allotment.drivers.nvidia.simulated.share import ComputeShare
 
 #: Work of a kernel, in nanoseconds of one multiprocessor: a year of it.
 _LONGEST: Final = 365 * 86_400 * SECOND
@@ -30,10 +30,10 @@ class Activity(NamedTuple):
     memory_used: int
 
 
-class Engine:
+class ComputeEngine:
     """One engine in real time: the model of its multiprocessors, moved on whenever something happens."""
 
-    def __init__(self, share: Share, speed: float) -> None:
+    def __init__(self, share: ComputeShare, speed: float) -> None:
         self.uuid = share.engine
         self.memory = DeviceMemory(share.memory, share.product if not share.profile else f"MIG {share.profile}")
         self._model = Multiprocessors(share.multiprocessors, slice_ns=SLICES[share.interval])
@@ -55,10 +55,10 @@ class Engine:
         busy = self._model.used / (time * self._model.count)
         return Activity(self.programs, time / SECOND, busy, self.memory.used)
 
-    def enter(self, program: str, seat: str, threads: int | None) -> None:
+    def enter(self, program: str, group: str, threads: int | None) -> None:
         """A program comes; those with one ``seat`` (an MPS daemon's) run side by side."""
         self._catch_up()
-        self._model.enter(program, seat, threads)
+        self._model.enter(program, group, threads)
 
     def leave(self, program: str) -> None:
         """It goes: its kernels are lost, its memory is free."""

@@ -17,19 +17,19 @@ class Crash(BaseException):
     """The driver's process dies here: nothing of it runs any more, the hardware stays as it is."""
 
 
-class Step(NamedTuple):
+class HardwareStep(NamedTuple):
     """Where an operation is. ``operation``: the method's name; ``on``: PCI address or daemon."""
 
     operation: str
     moment: Moment
-    on: str
+    target: str
 
 
-class Faults:
+class FaultInjector:
     """What shall go wrong. ``steps``: all that were taken, for a test to count."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[HardwareStep] = []
         self._failing: list[tuple[str, Moment, int]] = []
         self._crash_in: int | None = None
 
@@ -46,13 +46,13 @@ class Faults:
         self._failing.clear()
         self._crash_in = None
 
-    def reach(self, step: Step) -> None:
+    def take(self, step: HardwareStep) -> None:
         """Hardware takes a step. Raises HardwareError or Crash where a test wants it."""
         self.steps.append(step)
         if self._crash_in is not None:
             if self._crash_in == 0:
                 self._crash_in = None
-                raise Crash(f"{step.operation} {step.moment} {step.on}")
+                raise Crash(f"{step.operation} {step.moment} {step.target}")
             self._crash_in -= 1
         for index, (operation, moment, times) in enumerate(self._failing):
             if (operation, moment) == (step.operation, step.moment):
@@ -60,4 +60,4 @@ class Faults:
                     self._failing[index] = (operation, moment, times - 1)
                 else:
                     del self._failing[index]
-                raise HardwareError(f"{step.on}: {operation}: simulated failure {moment} it")
+                raise HardwareError(f"{step.target}: {operation}: simulated failure {moment} it")

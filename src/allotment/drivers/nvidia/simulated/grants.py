@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from allotment.drivers.nvidia.hardware import MpsDaemon
-from allotment.drivers.nvidia.simulated.share import Share, Strategy
+from allotment.drivers.nvidia.simulated.share import ComputeShare, Strategy
 from allotment.drivers.nvidia.simulated.state import Card, profile_of
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import MIB
@@ -45,7 +45,7 @@ class Grant(NamedTuple):
         return None
 
 
-def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon]) -> Share | None:
+def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon]) -> ComputeShare | None:
     """A grant as things are now; None where there is nothing left of it."""
     strategy: Strategy
     if grant.profile_id == _WHOLE:
@@ -60,7 +60,7 @@ def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon
         found = profile_of(gpu, grant.profile_id)
         engine, profile, strategy = instance.uuid, found.name, "mig"
         multiprocessors, memory = found.multiprocessors, found.memory_mib * MIB
-    share = Share(
+    share = ComputeShare(
         claim=grant.claim,
         pci=gpu.pci,
         engine=engine,
@@ -70,7 +70,7 @@ def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon
         strategy=strategy,
         interval=card.interval,
         profile=profile,
-        alone=not profile and card.mode == "EXCLUSIVE_PROCESS",
+        exclusive=not profile and card.mode == "EXCLUSIVE_PROCESS",
     )
     if not grant.daemon:
         return share
@@ -83,5 +83,5 @@ def share_of(grant: Grant, gpu: Gpu, card: Card, daemons: Mapping[str, MpsDaemon
         daemon=daemon.key,
         threads=daemon.threads,
         memory_limit=None if limit is None else limit * MIB,
-        alone=False,
+        exclusive=False,
     )

@@ -17,23 +17,23 @@ from typing import Final
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia.hardware import (
-    Changed,
+    GpusChanged,
     ComputeMode,
     Event,
     GpuLost,
     HardwareError,
     MigDevice,
     MpsDaemon,
-    Unwatched,
+    Unmonitored,
     Xid,
 )
 from allotment.drivers.nvidia.simulated import container_edits as edits
 from allotment.drivers.nvidia.simulated import state as physics
-from allotment.drivers.nvidia.simulated.fault_injection import Faults, Moment, Step
+from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, Moment, HardwareStep
 from allotment.drivers.nvidia.simulated.grants import Grant, share_of
-from allotment.drivers.nvidia.simulated.share import Share
-from allotment.drivers.nvidia.simulated.state import Card, State
-from allotment.drivers.nvidia.simulated.state_file import Kept
+from allotment.drivers.nvidia.simulated.share import ComputeShare
+from allotment.drivers.nvidia.simulated.state import Card, SimulatedState
+from allotment.drivers.nvidia.simulated.state_file import StateFile
 from allotment.fleet.nvidia import Gpu
 from allotment.fleet.nvidia.mig_devices import Existing
 
@@ -58,25 +58,25 @@ class SimulatedHardware:
         gpus: Iterable[Gpu],
         state: Path | None = None,
         *,
-        made: Mapping[str, Sequence[Existing]] | None = None,
+        fixed_mig: Mapping[str, Sequence[Existing]] | None = None,
         name: str = "",
         address: Callable[[str], str] | None = None,
-        faults: Faults | None = None,
+        faults: FaultInjector | None = None,
         latency: float = 0.0,
     ) -> None:
         self.name = name
         self._gpus = {gpu.pci: gpu for gpu in gpus}
-        self._made = made or {}
+        self._made = fixed_mig or {}
         self._address = address
         self._faults = faults
         self._latency = latency
         self._listeners: set[asyncio.Queue[Event]] = set()
         self._untold: list[Event] = []
         self._clients: Counter[str] = Counter()
-        self._kept = Kept(state, self._first)
+        self._kept = StateFile(state, self._first)
 
-    def _first(self) -> State:
-        state = State(cards={pci: physics.fresh(gpu) for pci, gpu in self._gpus.items()})
+    def _first(self) -> SimulatedState:
+        state = SimulatedState(cards={pci: physics.initial_card(gpu) for pci, gpu in self._gpus.items()})
         for pci, wanted in self._made.items():
             card = state.cards[pci]
             card.mig = True
@@ -106,11 +106,11 @@ class SimulatedHardware:
         await self._step("mps_daemons", "before", self.name)
         return frozenset(self._kept.read().daemons)
 
-    def known(self) -> tuple[Gpu, ...]:
+    def all_gpus(self) -> tuple[Gpu, ...]:
         """All GPUs that ever were there, also those that were pulled out."""
         return tuple(self._gpus.values())
 
-    def picture(self) -> State:
+    def snapshot(self) -> SimulatedState:
         """Everything as it is, for tests to compare."""
         return deepcopy(self._kept.read())
 
@@ -156,7 +156,7 @@ class SimulatedHardware:
             self._destroy(state, pci, profile_id, start)
         await self._step("destroy_mig", "after", pci)
 
-    def _destroy(self, state: State, pci: str, profile_id: int, start: int) -> None:
+    def _destroy(self, state: SimulatedState, pci: str, profile_id: int, start: int) -> None:
         gpu, card = self._card(state, pci)
         instance = card.find(profile_id, start)
         if instance is not None:
@@ -164,12 +164,12 @@ class SimulatedHardware:
             physics.destroy_instance(state, card, gpu, instance)
         physics.switch_mig_off(card, gpu)
 
-    async def leave_mig(self, pci: str) -> None:
+    async def disable_mig(self, pci: str) -> None:
         """Have MIG off on a GPU."""
         await self._step("leave_mig", "before", pci)
         with self._kept.change() as state:
             gpu, card = self._card(state, pci)
-            physics.leave_mig(card, gpu)
+            physics.disable_mig(card, gpu)
         await self._step("leave_mig", "after", pci)
 
     # --- sharing ----------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class SimulatedHardware:
         await self._step("set_time_slice", "before", pci)
         with self._kept.change() as state:
             gpu, card = self._card(state, pci)
-            physics.set_mode(state, card, gpu, "DEFAULT")
+            physics.set_compute_mode(state, card, gpu, "DEFAULT")
             card.interval = interval
         await self._step("set_time_slice", "after", pci)
 
@@ -190,7 +190,7 @@ class SimulatedHardware:
         await self._step("set_compute_mode", "before", pci)
         with self._kept.change() as state:
             gpu, card = self._card(state, pci)
-            physics.set_mode(state, card, gpu, mode)
+            physics.set_compute_mode(state, card, gpu, mode)
         await self._step("set_compute_mode", "after", pci)
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
@@ -212,7 +212,7 @@ class SimulatedHardware:
         self._kept.remove_mps_folder(key)
         await self._step("stop_mps", "after", key)
 
-    async def bind_vfio(self, pci: str, bound: bool, *, beside: Collection[str] = ()) -> int:
+    async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
         await self._step("bind_vfio", "before", pci)
         await self._left(self._gpu(pci).uuid)
@@ -232,25 +232,25 @@ class SimulatedHardware:
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
         """The GPU's node."""
-        return edits.whole(self._gpu(pci))
+        return edits.whole_gpu(self._gpu(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
         """The GPU's node and the capabilities."""
-        return edits.mig(self._gpu(device.pci), device)
+        return edits.mig_device(self._gpu(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
         """Where the daemon listens."""
-        return edits.mps(self._kept.mps_folder(key))
+        return edits.mps_client(self._kept.mps_folder(key))
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
         """The IOMMU group's node: the newer interface is not simulated, and where it is preferred only."""
-        return edits.vfio(group, api_device)
+        return edits.vfio_device(group, api_device)
 
     def grant_edits(self, claim: str, device: str | MigDevice, daemon: str = "") -> ContainerEdits:
         """How the container's programs reach the compute engine."""
         if self._address is None:
             return ContainerEdits()
-        return edits.reach(self._address(self.token(claim, device, daemon)))
+        return edits.compute_server(self._address(self.token(claim, device, daemon)))
 
     def token(self, claim: str, device: str | MigDevice, daemon: str = "") -> str:
         """What names a claim's part of a device; begins with this hardware's name and ``/``, and is stable."""
@@ -258,7 +258,7 @@ class SimulatedHardware:
             return Grant(self.name, claim, device, daemon=daemon).token
         return Grant(self.name, claim, device.pci, device.profile_id, device.start, daemon).token
 
-    def share(self, token: str) -> Share | None:
+    def share(self, token: str) -> ComputeShare | None:
         """What a program with that token may use now. None: nothing, as its device or its daemon is gone."""
         grant = Grant.parse(token)
         if grant is None or grant.hardware != self.name:
@@ -270,7 +270,7 @@ class SimulatedHardware:
         return share_of(grant, gpu, card, state.daemons)
 
     @contextmanager
-    def running(self, share: Share) -> Iterator[None]:
+    def running(self, share: ComputeShare) -> Iterator[None]:
         """A program runs on its share: meanwhile nobody can take the device away."""
         self._clients[share.engine] += 1
         try:
@@ -293,13 +293,13 @@ class SimulatedHardware:
         finally:
             self._listeners.discard(queue)
 
-    def xid(self, pci: str, number: int) -> None:
+    def report_xid(self, pci: str, number: int) -> None:
         """A GPU reports a critical event."""
         self._tell(Xid(pci, number))
 
-    def unwatch(self, pci: str) -> None:
+    def stop_monitoring(self, pci: str) -> None:
         """The driver cannot tell a GPU's critical events, as on some virtual machines."""
-        self._tell(Unwatched(pci))
+        self._tell(Unmonitored(pci))
 
     def lose(self, pci: str) -> None:
         """A GPU no longer answers (it has fallen off the bus), but is still listed."""
@@ -307,32 +307,32 @@ class SimulatedHardware:
             state.cards[pci].lost = True
         self._tell(Xid(pci, 0))
 
-    def mend(self, pci: str) -> None:
+    def repair(self, pci: str) -> None:
         """A GPU's troubles are over, and it kept what was set and made on it."""
         with self._kept.change() as state:
             state.cards[pci].lost = False
-        self._tell(Changed((pci,)))
+        self._tell(GpusChanged((pci,)))
 
     def reset(self, pci: str) -> None:
         """A GPU is reset: all that was set or made on it is gone, and so are its troubles."""
         with self._kept.change() as state:
-            physics.forget(state, self._gpus[pci])
-        self._tell(Changed((pci,)))
+            physics.reset_gpu(state, self._gpus[pci])
+        self._tell(GpusChanged((pci,)))
 
     def remove(self, pci: str) -> None:
         """A GPU is pulled out."""
         with self._kept.change() as state:
-            physics.forget(state, self._gpus[pci])
+            physics.reset_gpu(state, self._gpus[pci])
             state.absent.append(pci)
-        self._tell(Changed())
+        self._tell(GpusChanged())
 
     def add(self, gpu: Gpu) -> None:
         """A GPU is put in: a new one, or one that was pulled out."""
         self._gpus[gpu.pci] = gpu
         with self._kept.change() as state:
             state.absent = [pci for pci in state.absent if pci != gpu.pci]
-            physics.forget(state, gpu)
-        self._tell(Changed((gpu.pci,)))
+            physics.reset_gpu(state, gpu)
+        self._tell(GpusChanged((gpu.pci,)))
 
     def reboot(self) -> None:
         """The node starts again: only what its administrator had made is made again."""
@@ -356,7 +356,7 @@ class SimulatedHardware:
             raise GpuLost(f"no GPU at {pci}")
         return gpu
 
-    def _card(self, state: State, pci: str) -> tuple[Gpu, Card]:
+    def _card(self, state: SimulatedState, pci: str) -> tuple[Gpu, Card]:
         gpu = self._gpu(pci)
         if pci in state.absent:
             raise GpuLost(f"no GPU at {pci}: it was pulled out")
@@ -379,7 +379,7 @@ class SimulatedHardware:
         if self._latency:
             await asyncio.sleep(self._latency)
         if self._faults is not None:
-            self._faults.reach(Step(operation, moment, on))
+            self._faults.take(HardwareStep(operation, moment, on))
 
 
 def _as_set(gpu: Gpu, card: Card) -> Gpu:

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
     begin: int
     end: int
-    given: Mapping[str, int]
+    allocation: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Multiprocessors:
         *,
         slice_ns: int = SLICES[0],
         switch_ns: int = SWITCH,
-        seen: Callable[[Span], None] | None = None,
+        on_span: Callable[[Span], None] | None = None,
     ) -> None:
         self.count = count
         self.slice_ns = slice_ns
@@ -77,7 +77,7 @@ class Multiprocessors:
         self.used = 0
         """Work done so far, in nanoseconds of one multiprocessor."""
         self._switch_ns = switch_ns
-        self._seen = seen
+        self._seen = on_span
         self._programs: dict[str, _Program] = {}
         self._seats: dict[str, list[str]] = {}
         self._launched = 0
@@ -93,11 +93,11 @@ class Multiprocessors:
         """How many programs there are, whether they do something or not."""
         return len(self._programs)
 
-    def enter(self, program: str, seat: str, threads: int | None = None) -> None:
+    def enter(self, program: str, group: str, threads: int | None = None) -> None:
         """Let a program in. ``threads``: per cent of the multiprocessors that it may use, rounded up to a whole one."""
         limit = self.count if threads is None else max(1, -(-self.count * threads // 100))
-        self._programs[program] = _Program(seat, limit)
-        self._seats.setdefault(seat, []).append(program)
+        self._programs[program] = _Program(group, limit)
+        self._seats.setdefault(group, []).append(program)
 
     def leave(self, program: str) -> None:
         """A program ended; what it had launched is lost."""
@@ -246,7 +246,7 @@ class Multiprocessors:
         wanted = [min(kernel.width, limit) for kernel, limit in heads]
         # Whoever launched first gets what cannot be divided: nobody waits for ever.
         order = sorted(range(len(names)), key=lambda index: (wanted[index], heads[index][0].number))
-        parts = fair_parts([wanted[index] for index in order], self.count)
+        parts = max_min_fair([wanted[index] for index in order], self.count)
         return {names[index]: part for index, part in zip(order, parts, strict=True) if part}
 
     def _next_change(self, given: Mapping[str, int]) -> int:
@@ -271,7 +271,7 @@ def _in_turns(needs: int, wait: int, slice_ns: int, cycle: int, switch_ns: int) 
     return wait + switch_ns + whole * cycle + needs - whole * slice_ns
 
 
-def fair_parts(wanted: Sequence[int], count: int) -> list[int]:
+def max_min_fair(wanted: Sequence[int], count: int) -> list[int]:
     """Divide ``count`` among those who want so much, smallest wish first: all wishes if that can be, else equal parts.
 
     >>> fair_parts([10, 32, 32], 108)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 Strategy = Literal["exclusive", "time-slicing", "mps", "mig"]
 
 
-class Share(NamedTuple):
+class ComputeShare(NamedTuple):
     """One claim's part of one simulated device, as things are now.
 
     ``engine``: UUID of what it runs on, a GPU or a MIG device. ``multiprocessors`` and ``memory`` (bytes) are the
@@ -34,4 +34,4 @@ class Share(NamedTuple):
     threads: int | None = None
     memory_limit: int | None = None
     profile: str = ""
-    alone: bool = False
+    exclusive: bool = False

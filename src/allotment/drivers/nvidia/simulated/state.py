@@ -17,7 +17,7 @@ from allotment.fleet.nvidia import Gpu
 from allotment.fleet.profiles import Mig, MigProfile
 
 
-class Instance(msgspec.Struct):
+class GpuInstance(msgspec.Struct):
     """A GPU instance. Without a compute instance (``uuid`` empty) nothing can run on it, but its place is taken."""
 
     profile_id: int
@@ -30,13 +30,13 @@ class Card(msgspec.Struct, omit_defaults=True):
     """What one GPU is set to."""
 
     mig: bool = False
-    instances: list[Instance] = []
+    instances: list[GpuInstance] = []
     mode: ComputeMode = "DEFAULT"
     interval: int = 0
     vfio: bool = False
     lost: bool = False
 
-    def find(self, profile_id: int, start: int) -> Instance | None:
+    def find(self, profile_id: int, start: int) -> GpuInstance | None:
         """The GPU instance of a profile at a place."""
         for instance in self.instances:
             if (instance.profile_id, instance.start) == (profile_id, start):
@@ -44,7 +44,7 @@ class Card(msgspec.Struct, omit_defaults=True):
         return None
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class SimulatedState(msgspec.Struct, omit_defaults=True):
     """All that outlives a driver. ``serial`` counts MIG devices ever made; ``absent``: GPUs pulled out."""
 
     cards: dict[str, Card] = {}
@@ -53,18 +53,18 @@ class State(msgspec.Struct, omit_defaults=True):
     absent: list[str] = []
 
 
-def fresh(gpu: Gpu) -> Card:
+def initial_card(gpu: Gpu) -> Card:
     """A GPU as it is after a reset or a reboot."""
     return Card(mig=gpu.mig_enabled)
 
 
-def forget(state: State, gpu: Gpu) -> None:
+def reset_gpu(state: SimulatedState, gpu: Gpu) -> None:
     """What was set and made on a GPU goes, and with it the daemons that used it."""
     uuids = {gpu.uuid}
     if gpu.pci in state.cards:
         uuids.update(instance.uuid for instance in state.cards[gpu.pci].instances)
     state.daemons = {key: each for key, each in state.daemons.items() if uuids.isdisjoint(each.uuids)}
-    state.cards[gpu.pci] = fresh(gpu)
+    state.cards[gpu.pci] = initial_card(gpu)
 
 
 def profile_of(gpu: Gpu, profile_id: int) -> MigProfile:
@@ -78,7 +78,7 @@ def profile_of(gpu: Gpu, profile_id: int) -> MigProfile:
 # --- MIG --------------------------------------------------------------------------------------------------------------
 
 
-def switch_mig_on(state: State, card: Card, gpu: Gpu) -> None:
+def switch_mig_on(state: SimulatedState, card: Card, gpu: Gpu) -> None:
     """MIG mode on."""
     if card.mig:
         return
@@ -96,7 +96,7 @@ def switch_mig_off(card: Card, gpu: Gpu) -> None:
         card.mig = False
 
 
-def leave_mig(card: Card, gpu: Gpu) -> None:
+def disable_mig(card: Card, gpu: Gpu) -> None:
     """MIG mode off, on demand."""
     if card.mig:
         if card.instances:
@@ -106,7 +106,7 @@ def leave_mig(card: Card, gpu: Gpu) -> None:
         card.mig = False
 
 
-def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> Instance:
+def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuInstance:
     """The first half of a MIG device: a place in memory with its engines."""
     there = card.find(profile_id, start)
     if there is not None:
@@ -120,7 +120,7 @@ def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> Inst
     whole = profile.size == mig.memory_slices
     taken = {instance.gpu_instance for instance in card.instances}
     number = 0 if whole else next(n for n in range(1, len(taken) + 2) if n not in taken)
-    instance = Instance(profile_id, start, number)
+    instance = GpuInstance(profile_id, start, number)
     card.instances.append(instance)
     return instance
 
@@ -139,14 +139,14 @@ def _fits(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, wante
             raise HardwareError(f"{wanted}: Insufficient Resources: no {label} left")
 
 
-def make_compute_instance(state: State, instance: Instance, gpu: Gpu) -> None:
+def make_compute_instance(state: SimulatedState, instance: GpuInstance, gpu: Gpu) -> None:
     """The second half, which gives it a UUID: never one that was there before."""
     if not instance.uuid:
         state.serial += 1
         instance.uuid = f"MIG-{name_uuid(f'{gpu.uuid}/{state.serial}')}"
 
 
-def destroy_instance(state: State, card: Card, gpu: Gpu, instance: Instance) -> None:
+def destroy_instance(state: SimulatedState, card: Card, gpu: Gpu, instance: GpuInstance) -> None:
     """Both halves."""
     for daemon in state.daemons.values():
         if instance.uuid in daemon.uuids:
@@ -154,7 +154,7 @@ def destroy_instance(state: State, card: Card, gpu: Gpu, instance: Instance) -> 
     card.instances.remove(instance)
 
 
-def device_of(gpu: Gpu, instance: Instance) -> MigDevice:
+def device_of(gpu: Gpu, instance: GpuInstance) -> MigDevice:
     """A whole GPU instance with its compute instance as a MIG device."""
     return MigDevice(gpu.pci, instance.profile_id, instance.start, instance.uuid, instance.gpu_instance, 0)
 
@@ -162,7 +162,7 @@ def device_of(gpu: Gpu, instance: Instance) -> MigDevice:
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
 
-def start_daemon(state: State, gpus: dict[str, Gpu], daemon: MpsDaemon) -> None:
+def start_daemon(state: SimulatedState, gpus: dict[str, Gpu], daemon: MpsDaemon) -> None:
     """An MPS control daemon over GPUs or MIG devices."""
     running = state.daemons.get(daemon.key)
     if running is not None:
@@ -181,7 +181,7 @@ def start_daemon(state: State, gpus: dict[str, Gpu], daemon: MpsDaemon) -> None:
     state.daemons[daemon.key] = daemon
 
 
-def _owner(state: State, gpus: dict[str, Gpu], uuid: str) -> tuple[Gpu, Card]:
+def _owner(state: SimulatedState, gpus: dict[str, Gpu], uuid: str) -> tuple[Gpu, Card]:
     for pci, gpu in gpus.items():
         card = state.cards[pci]
         if uuid == gpu.uuid or any(instance.uuid == uuid for instance in card.instances):
@@ -189,7 +189,7 @@ def _owner(state: State, gpus: dict[str, Gpu], uuid: str) -> tuple[Gpu, Card]:
     raise HardwareError(f"no device {uuid}")
 
 
-def set_mode(state: State, card: Card, gpu: Gpu, mode: ComputeMode) -> None:
+def set_compute_mode(state: SimulatedState, card: Card, gpu: Gpu, mode: ComputeMode) -> None:
     """Who may use a GPU."""
     daemons = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
     if mode == "EXCLUSIVE_PROCESS" and card.mode != mode and len(daemons) > 1:
@@ -197,7 +197,7 @@ def set_mode(state: State, card: Card, gpu: Gpu, mode: ComputeMode) -> None:
     card.mode = mode
 
 
-def bind_vfio(state: State, card: Card, gpu: Gpu, bound: bool) -> None:
+def bind_vfio(state: SimulatedState, card: Card, gpu: Gpu, bound: bool) -> None:
     """Out of the vendor's driver, or back; whatever the driver had set is forgotten."""
     if card.vfio != bound:
         if bound:
@@ -205,7 +205,7 @@ def bind_vfio(state: State, card: Card, gpu: Gpu, bound: bool) -> None:
         card.vfio, card.mode, card.interval = bound, "DEFAULT", 0
 
 
-def _unused(state: State, card: Card, gpu: Gpu, what: str) -> None:
+def _unused(state: SimulatedState, card: Card, gpu: Gpu, what: str) -> None:
     users = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
     if card.vfio:
         users.append("vfio-pci")

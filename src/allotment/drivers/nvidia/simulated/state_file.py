@@ -14,38 +14,38 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.drivers.nvidia.simulated.state import State
+from allotment.drivers.nvidia.simulated.state import SimulatedState
 from allotment.files import writing
 from allotment.files.writing import PUBLIC, Sync
 
 _FILE = "hardware.json"
 
 
-class Kept:
+class StateFile:
     """A state, and its folder if it has one. ``first``: makes the state of hardware that is new."""
 
-    def __init__(self, folder: Path | None, first: Callable[[], State]) -> None:
+    def __init__(self, folder: Path | None, first: Callable[[], SimulatedState]) -> None:
         self._folder = folder
         self._stamp: tuple[int, int] | None = None
-        self._state = State()
+        self._state = SimulatedState()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         if folder is None or not (folder / _FILE).exists():
             self._state = first()
             self._write()
 
-    def read(self) -> State:
+    def read(self) -> SimulatedState:
         """The state as it is; not to be changed."""
         if self._folder is not None:
             found = (self._folder / _FILE).stat()
             stamp = (found.st_ino, found.st_mtime_ns)
             if stamp != self._stamp:
-                self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=State)
+                self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=SimulatedState)
                 self._stamp = stamp
         return self._state
 
     @contextmanager
-    def change(self) -> Iterator[State]:
+    def change(self) -> Iterator[SimulatedState]:
         """The state, to be changed in one go. What raises must not have changed anything."""
         if self._folder is None:
             yield self._state

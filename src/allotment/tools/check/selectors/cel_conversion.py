@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from allotment.cel.ordering_operators import by_method
+from allotment.cel.ordering_operators import method_ordering
 from allotment.engine.diagnosis.published_names import near
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.semver import Semver, SemverError
@@ -93,7 +93,7 @@ def _capacity_condition(subject: str, comparison: str, values: Sequence[str]) ->
         else f"{subject.rpartition('.')[2]} is a capacity"
     )
     if comparison in ("in", "notin"):
-        equalities = [by_method(subject, "==", literal) for literal in literals]
+        equalities = [method_ordering(subject, "==", literal) for literal in literals]
         expression = " || ".join(equalities)
         return CelConversion(expression if comparison == "in" else f"!({expression})", assumptions)
     return CelConversion(_compare(subject, comparison, literals[0]), assumptions)
@@ -159,4 +159,4 @@ def _literal(value: str, kind: str) -> str:
 
 def _compare(subject: str, comparison: str, literal: str) -> str:
     method = _METHODS.get(comparison)
-    return f"{subject}.{method.format(literal)}" if method else by_method(subject, comparison, literal)
+    return f"{subject}.{method.format(literal)}" if method else method_ordering(subject, comparison, literal)

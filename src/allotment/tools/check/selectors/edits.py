@@ -8,8 +8,8 @@ from typing import Final
 
 from allotment.cel import ordering_operators
 from allotment.cel.errors import CompileError
-from allotment.cel.ordering_operators import by_method
-from allotment.cel.source_spans import Extent, located
+from allotment.cel.ordering_operators import method_ordering
+from allotment.cel.source_spans import TextSpan, parse_spans
 from allotment.cel.syntax.ast import Call, Node, walk
 from allotment.model.editing.edits import Edit, Remove, ReplaceText
 from allotment.tools.check.rule import Fix
@@ -20,21 +20,21 @@ from allotment.tools.views import SelectorView, at
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"([^"'\\]*)["]""")
 
 
-def replace_extent(view: SelectorView, extent: Extent, text: str) -> ReplaceText:
+def replace_extent(view: SelectorView, extent: TextSpan, text: str) -> ReplaceText:
     """The edit that replaces a part of an expression, with the quotes that the expression uses."""
     if "'" in view.expression and '"' not in view.expression:
         text = _STRING.sub(lambda match: f"'{match[1]}'" if match[1] is not None else match[0], text)
     return ReplaceText(view.path, extent[0], extent[1], text)
 
 
-def replacement_fix(view: SelectorView, description: str, extent: Extent, text: str, *, safe: bool) -> Fix:
+def replacement_fix(view: SelectorView, description: str, extent: TextSpan, text: str, *, safe: bool) -> Fix:
     """The fix that replaces a part of an expression."""
     return Fix(description, ((view.document, replace_extent(view, extent, text)),), safe)
 
 
 def compare_by_method(expr: Expression, left: Node, operator: str, right: Node) -> str:
     """The text ``left.compareTo(right) operator 0``."""
-    return by_method(receiver(expr, left), operator, source_text(expr, right))
+    return method_ordering(receiver(expr, left), operator, source_text(expr, right))
 
 
 def receiver(expr: Expression, node: Node) -> str:
@@ -99,7 +99,7 @@ def remove_condition(view: SelectorView, expr: Expression, access: DeviceAccess)
     return None
 
 
-def _span(expr: Expression, number: int) -> Extent:
+def _span(expr: Expression, number: int) -> TextSpan:
     """The extent of a condition with the ``&&`` that joins it to the others."""
     extents = [expr.outer(term.node) for term in expr.conjuncts]
     if number:
@@ -117,7 +117,7 @@ def _remove_selector(view: SelectorView) -> Edit:
 
 def _parses(text: str) -> bool:
     try:
-        located(text)
+        parse_spans(text)
     except CompileError:
         return False
     return True

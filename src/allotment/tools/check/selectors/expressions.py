@@ -18,14 +18,14 @@ from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from allotment.cel.checking.environment import Environment, environment
-from allotment.cel.conjuncts import Operator, comparison
-from allotment.cel.device_references import selected
+from allotment.cel.conjuncts import Operator, as_comparison
+from allotment.cel.device_references import selection_chain
 from allotment.cel.errors import CompileError, Issue
 from allotment.cel.evaluation.values import Value
-from allotment.cel.selector import Selector, compile_in
-from allotment.cel.source_spans import Extent, Located, located
+from allotment.cel.selector import Selector, compile_in_environment
+from allotment.cel.source_spans import TextSpan, SourceSpans, parse_spans
 from allotment.cel.syntax import ast
-from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node, Select, Term, walk
+from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node, Select, ChainOperand, walk
 from allotment.cel.syntax.lexer import Token, tokenize
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView
@@ -42,8 +42,8 @@ class AccessStep(NamedTuple):
     """
 
     key: str
-    extent: Extent
-    key_extent: Extent
+    extent: TextSpan
+    key_extent: TextSpan
     is_quoted: bool
     is_optional: bool
     node: Node
@@ -59,8 +59,8 @@ class DeviceAccess(NamedTuple):
 
     kind: AccessKind
     steps: tuple[AccessStep, ...]
-    extent: Extent
-    kind_extent: Extent
+    extent: TextSpan
+    kind_extent: TextSpan
     node: Node
 
     @property
@@ -74,7 +74,7 @@ class DeviceAccess(NamedTuple):
         return self.steps[1].key if len(self.steps) > 1 else ""
 
     @property
-    def name_extent(self) -> Extent:
+    def name_extent(self) -> TextSpan:
         """The extent of the name, including quotes; of the whole access if it has no name."""
         return self.steps[1].key_extent if len(self.steps) > 1 else self.extent
 
@@ -88,8 +88,8 @@ class LiteralValue(NamedTuple):
     """A literal, ``quantity("…")`` or ``semver("…")``. ``text_extent`` is that of the string argument."""
 
     value: Value
-    extent: Extent
-    text_extent: Extent
+    extent: TextSpan
+    text_extent: TextSpan
 
 
 class LiteralComparison(NamedTuple):
@@ -102,7 +102,7 @@ class LiteralComparison(NamedTuple):
     access: DeviceAccess
     operator: Operator
     literals: tuple[LiteralValue, ...]
-    extent: Extent
+    extent: TextSpan
     node: Node
 
 
@@ -113,14 +113,14 @@ class Expression:
         self.source = source
         self.selector: Selector | None = None
         self.error: CompileError | None = None
-        self.located: Located | None = None
+        self.located: SourceSpans | None = None
         try:
-            self.selector = compile_in(source, env)
+            self.selector = compile_in_environment(source, env)
         except CompileError as error:
             self.error = error
         # Without a syntax tree there is nothing to analyze; `error` has the reason.
         with suppress(CompileError):
-            self.located = located(source, env.macros)
+            self.located = parse_spans(source, env.macros)
 
     # --- parts ---------------------------------------------------------------------------------------------------
 
@@ -135,17 +135,17 @@ class Expression:
         return () if self.located is None else tuple(walk(self.located.parsed.expr))
 
     @cached_property
-    def conjuncts(self) -> tuple[Term, ...]:
+    def conjuncts(self) -> tuple[ChainOperand, ...]:
         """The operands of the outermost ``&&``."""
         return () if self.located is None else self.located.parsed.conjuncts()
 
-    def extent(self, node: Node) -> Extent:
+    def extent(self, node: Node) -> TextSpan:
         """The extent of a node without enclosing parentheses; (0, 0) for nodes that a macro expands to."""
-        return (self.located.extent(node) if self.located else None) or (0, 0)
+        return (self.located.span(node) if self.located else None) or (0, 0)
 
-    def outer(self, node: Node) -> Extent:
+    def outer(self, node: Node) -> TextSpan:
         """The extent of a node with enclosing parentheses; (0, 0) for nodes that a macro expands to."""
-        return (self.located.outer(node) if self.located else None) or (0, 0)
+        return (self.located.outer_span(node) if self.located else None) or (0, 0)
 
     def text(self, node: Node) -> str:
         """The source of a node, with enclosing parentheses."""
@@ -190,7 +190,7 @@ class Expression:
         for node in self.nodes:
             if not isinstance(node, Call) or node.function == ast.NOT or self.extent(node) == (0, 0):
                 continue
-            parsed = comparison(node)
+            parsed = as_comparison(node)
             if parsed is None or len(parsed.path) != 3:
                 continue
             descendants = list(walk(node))
@@ -201,9 +201,9 @@ class Expression:
         return tuple(sorted(comparisons, key=lambda item: item.extent))
 
     @cached_property
-    def compared_drivers(self) -> tuple[tuple[str, Extent], ...]:
+    def compared_drivers(self) -> tuple[tuple[str, TextSpan], ...]:
         """The drivers that ``device.driver`` is compared with, and the extents of their literals."""
-        drivers: list[tuple[str, Extent]] = []
+        drivers: list[tuple[str, TextSpan]] = []
         for node in self.nodes:
             if not isinstance(node, Call) or node.function not in (ast.EQUALS, ast.NOT_EQUALS, ast.IN):
                 continue
@@ -220,14 +220,14 @@ class Expression:
         membership_key: Node | None = None
         if isinstance(node, Call) and node.function == ast.IN:
             key, container = node.args
-            base, keys, nodes = selected(container)
+            base, keys, nodes = selection_chain(container)
             if not isinstance(key, Const) or type(key.value) is not str or len(keys) not in (1, 2):
                 return None
             if _if_fully_selected(container, nodes) is None:
                 return None
             membership_key = key
         else:
-            base, keys, nodes = selected(node)
+            base, keys, nodes = selection_chain(node)
         if not isinstance(base, Ident) or base.name not in ("device", ".device") or not keys:
             return None
         if keys[0] not in ("attributes", "capacity") or self.extent(nodes[0]) == (0, 0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.source_spans import Extent
+from allotment.cel.source_spans import TextSpan
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node, walk
 from allotment.tools.check.selectors.expressions import DeviceAccess, Expression, LiteralComparison
@@ -24,7 +24,7 @@ def is_necessary(expr: Expression, access: DeviceAccess) -> bool:
     return not access.is_optional and is_necessary_at(expr, access.extent)
 
 
-def is_necessary_at(expr: Expression, extent: Extent) -> bool:
+def is_necessary_at(expr: Expression, extent: TextSpan) -> bool:
     """Whether the condition at an extent must be true: it is not below an alternative."""
     for term in expr.conjuncts:
         if term.start <= extent[0] and extent[1] <= term.stop:

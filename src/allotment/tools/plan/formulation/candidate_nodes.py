@@ -108,7 +108,7 @@ def _reads_symbol(ask: Ask, names: frozenset[str]) -> str:
     for selector in ask.selectors:
         if isinstance(selector.compiled, CompileError):
             continue
-        reads = selector.compiled.reads
+        reads = selector.compiled.device_paths
         if reads is None:
             return "everything a device says of itself"
         for read in reads:

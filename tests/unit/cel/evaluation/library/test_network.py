@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.cel.evaluation.library import network
 from allotment.cel.evaluation.library.network import AddressError, parse_address
-from allotment.cel.evaluation.values import Failure
+from allotment.cel.evaluation.values import CelError
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_containment_agrees_with_python(base: ipaddress.IPv6Address, bits: int, 
     ],
 )
 def test_networks_that_are_none(text: str, problem: str) -> None:
-    with pytest.raises(Failure) as failed:
+    with pytest.raises(CelError) as failed:
         network.cidr(text)
     twice = "network address parse error during conversion from string: " * 2
     assert str(failed.value) == f'{twice}netip.ParsePrefix("{text}"): {problem}'
 
 
 def test_mapped_addresses_and_zones_are_refused() -> None:
-    with pytest.raises(Failure, match="IPv4-mapped IPv6 address"):
+    with pytest.raises(CelError, match="IPv4-mapped IPv6 address"):
         network.ip("::ffff:1.2.3.4")
-    with pytest.raises(Failure, match="with zone value is not allowed"):
+    with pytest.raises(CelError, match="with zone value is not allowed"):
         network.ip("fe80::1%eth0")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.evaluation.library.url import OVERLOADS, request_problem, url
+from allotment.cel.evaluation.library.url import OVERLOADS, request_uri_error, url
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from allotment.cel.evaluation.library.url import OVERLOADS, request_problem, url
     ],
 )
 def test_what_is_a_url(text: str, problem: str | None) -> None:
-    assert request_problem(text) == (None if problem is None else f'parse "{text}": {problem}')
+    assert request_uri_error(text) == (None if problem is None else f'parse "{text}": {problem}')
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_query_keeps_what_go_keeps() -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_answered(text: str) -> None:
-    if request_problem(text) is None and "#" not in text:
-        assert request_problem(str(url(text))) is None or str(url(text)) == ""
+    if request_uri_error(text) is None and "#" not in text:
+        assert request_uri_error(str(url(text))) is None or str(url(text)) == ""

@@ -11,7 +11,7 @@ import yaml
 from allotment.cluster.client import Resource
 from allotment.cluster.program import Context
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, NAMESPACES, NODES, PODS
-from allotment.drivers.driver import Claim, Granted
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
 from allotment.drivers.nvidia.compute_domain.domains import CachedDomains
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
@@ -245,11 +245,11 @@ def test_channels_of_all_nodes_become_ready_together(names: tuple[str, ...]) -> 
             domains = CachedDomains(cache, held[0].clock)
 
             async def prepare(name: str) -> Any:
-                driver = ComputeDomainDriver(name, SimulatedFabric("fab.0"), w.client, domains, patience=5.0)
+                driver = ComputeDomainDriver(name, SimulatedFabric("fab.0"), w.client, domains, ready_timeout=5.0)
                 tree = in_use(w, name)
                 parameters = tree["status"]["allocation"]["devices"]["config"][0]["opaque"]["parameters"]
                 config = configuration.decode(parameters, driver.configs)
-                claim = Claim(name, NAMESPACE, name, (Granted("channel", name, CHANNEL, config),))
+                claim = AllocatedClaim(name, NAMESPACE, name, (AllocatedDevice("channel", name, CHANNEL, config),))
                 return await driver.prepare(claim, driver.plan(claim))
 
             prepared = await asyncio.gather(*map(prepare, names))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from allotment.cluster.resources import NODES
-from allotment.drivers.driver import Claim, Granted, Refused
-from allotment.drivers.nvidia.compute_domain.domains import Domain
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ClaimError
+from allotment.drivers.nvidia.compute_domain.domains import ComputeDomain
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric, clique_of
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, LABEL
@@ -17,18 +17,18 @@ from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient, refusal
 
-DOMAIN = Domain("cd-1", "team", "training")
+DOMAIN = ComputeDomain("cd-1", "team", "training")
 CLIQUE = "fab-1.7"
 
 
 class Known:
     """Domains as a test has them; ``waited`` runs when somebody waits."""
 
-    def __init__(self, *domains: Domain) -> None:
+    def __init__(self, *domains: ComputeDomain) -> None:
         self.by_uid = {domain.uid: domain for domain in domains}
         self.waited: Callable[[], None] = lambda: None
 
-    def find(self, uid: str) -> Domain | None:
+    def find(self, uid: str) -> ComputeDomain | None:
         return self.by_uid.get(uid)
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:
@@ -48,10 +48,10 @@ class Node:
     def ready(self) -> None:
         self.known.by_uid["cd-1"] = DOMAIN._replace(ready=frozenset({"n1"}))
 
-    def claim(self, device: str, config: Any, namespace: str = "team", uid: str = "c1") -> Claim:
-        return Claim(uid, namespace, uid, (Granted("r", "n1", device, config),))
+    def claim(self, device: str, config: Any, namespace: str = "team", uid: str = "c1") -> AllocatedClaim:
+        return AllocatedClaim(uid, namespace, uid, (AllocatedDevice("r", "n1", device, config),))
 
-    async def prepare(self, claim: Claim) -> tuple[Tree, Any]:
+    async def prepare(self, claim: AllocatedClaim) -> tuple[Tree, Any]:
         plan = self.driver.plan(claim)
         (ready,) = (await self.driver.prepare(claim, plan)).devices.values()
         return plan, ready
@@ -98,7 +98,7 @@ def test_a_channel_whose_node_is_not_ready_is_tried_again_and_keeps_its_label() 
     async def story() -> None:
         n = Node()
         claim = n.claim("channel-0", channel(n))
-        with pytest.raises(Refused, match="node n1 is not ready in ComputeDomain team/training") as caught:
+        with pytest.raises(ClaimError, match="node n1 is not ready in ComputeDomain team/training") as caught:
             await n.prepare(claim)
         assert not caught.value.permanent
         await n.driver.unprepare(n.driver.plan(claim))
@@ -122,42 +122,42 @@ def test_all_channels_of_a_node() -> None:
 
 def test_a_claim_of_another_namespace_never_gets_a_channel() -> None:
     n = Node()
-    with pytest.raises(Refused, match="namespace other, its ComputeDomain training in team") as caught:
+    with pytest.raises(ClaimError, match="namespace other, its ComputeDomain training in team") as caught:
         n.driver.plan(n.claim("channel-0", channel(n), namespace="other"))
     assert caught.value.permanent
 
 
 def test_a_domain_that_is_not_there_may_still_come() -> None:
     n = Node()
-    with pytest.raises(Refused, match="no ComputeDomain with uid cd-9") as caught:
+    with pytest.raises(ClaimError, match="no ComputeDomain with uid cd-9") as caught:
         n.driver.plan(n.claim("channel-0", channel(n, "cd-9")))
     assert not caught.value.permanent
 
 
 def test_a_claim_without_parameters_is_told_where_to_get_them() -> None:
     n = Node()
-    with pytest.raises(Refused, match=r"spec\.channel\.resourceClaimTemplate") as caught:
+    with pytest.raises(ClaimError, match=r"spec\.channel\.resourceClaimTemplate") as caught:
         n.driver.plan(n.claim("channel-0", None))
     assert caught.value.permanent
-    with pytest.raises(Refused, match="domainID: wanted"):
+    with pytest.raises(ClaimError, match="domainID: wanted"):
         config("ComputeDomainChannelConfig", n)
-    with pytest.raises(Refused, match="domainID: wanted the uid"):
+    with pytest.raises(ClaimError, match="domainID: wanted the uid"):
         channel(n, "")
 
 
 def test_channels_and_daemons_have_parameters_of_their_own() -> None:
     n = Node()
-    assert n.driver.suits("channel-0", channel(n))
-    assert n.driver.suits("daemon-0", daemon(n))
-    assert not n.driver.suits("daemon-0", channel(n))
-    assert not n.driver.suits("gpu-0", channel(n))
+    assert n.driver.config_applies("channel-0", channel(n))
+    assert n.driver.config_applies("daemon-0", daemon(n))
+    assert not n.driver.config_applies("daemon-0", channel(n))
+    assert not n.driver.config_applies("gpu-0", channel(n))
 
 
 def test_a_node_is_in_one_domain_at_a_time() -> None:
     async def story() -> None:
         n = Node()
         n.client.put(NODES, {"metadata": {"name": "n1", "labels": {LABEL: "cd-0"}}})
-        with pytest.raises(Refused, match=r"still in another ComputeDomain \(cd-0\)") as caught:
+        with pytest.raises(ClaimError, match=r"still in another ComputeDomain \(cd-0\)") as caught:
             await n.prepare(n.claim("channel-0", channel(n)))
         assert not caught.value.permanent
         assert n.label == "cd-0"

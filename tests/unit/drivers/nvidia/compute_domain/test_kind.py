@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allotment.drivers.nvidia.compute_domain.kind import compute_domain_kind, install
+from allotment.drivers.nvidia.compute_domain.kind import compute_domain_crd, install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from tests.unit.apiserver.served import Served
 from tests.unit.cluster import idle
@@ -25,7 +25,7 @@ def domain(**spec: Any) -> dict[str, Any]:
 def test_a_domain_is_checked_and_filled_in_and_stays_as_it_is() -> None:
     async def told() -> None:
         served = await Served().started()
-        said = await served.post(KINDS, compute_domain_kind())
+        said = await served.post(KINDS, compute_domain_crd())
         assert said.code == 201, said.body
         said = await served.post(DOMAINS, domain())
         assert said.code == 201, said.body
@@ -46,7 +46,7 @@ def test_a_domain_is_checked_and_filled_in_and_stays_as_it_is() -> None:
 def test_domains_that_make_no_sense_are_refused() -> None:
     async def told() -> None:
         served = await Served().started()
-        await served.post(KINDS, compute_domain_kind())
+        await served.post(KINDS, compute_domain_crd())
         nameless = {"resourceClaimTemplate": {"name": ""}}
         everything = {"resourceClaimTemplate": {"name": "imex"}, "allocationMode": "Everything"}
         specs: list[dict[str, Any]] = [

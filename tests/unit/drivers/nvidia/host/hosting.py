@@ -17,7 +17,7 @@ def on(host: Machine, use: Callable[[Hardware], Awaitable[T]], *, patience: floa
     """What ``use`` gives, on a newly opened host."""
 
     async def opened() -> T:
-        hardware = HostHardware(host.roots, interval=0.01, patience=patience)
+        hardware = HostHardware(host.roots, interval=0.01, mps_timeout=patience)
         try:
             return await use(hardware)
         finally:

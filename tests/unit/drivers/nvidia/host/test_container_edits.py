@@ -8,7 +8,7 @@ import pytest
 
 from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, MigDevice
 from allotment.drivers.nvidia.host import Roots
-from allotment.drivers.nvidia.host.container_edits import common, node
+from allotment.drivers.nvidia.host.container_edits import common, device_node
 from tests.nvml.library import A100
 from tests.nvml.machine import VERSION, Machine
 from tests.unit.drivers.nvidia.host.hosting import on
@@ -124,5 +124,5 @@ def test_a_virtual_machine_gets_the_group_or_the_device(host: Machine) -> None:
 
 
 def test_numbers_of_a_node_that_is_there_are_given(host: Machine) -> None:
-    null = node(Roots(dev=Path("/dev")), "null")
+    null = device_node(Roots(dev=Path("/dev")), "null")
     assert (null.path, null.host_path, null.type, null.major, null.minor) == ("/dev/null", "", "c", 1, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.drivers.driver import Claim, Granted
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import Hardware
 from allotment.fleet.modes import DynamicMig, Shared
@@ -22,7 +22,7 @@ def test_a_mig_device_is_made_for_a_claim_and_gone_after_it(host: Machine) -> No
         ((group,), (counters,), *_) = (await driver.discover())[0][:2]
         device = next(one.name for one in group if one.name == "gpu-0-mig-3g40gb-9-4")
         assert counters.name == "gpu-0-counter-set"
-        claim = Claim("uid", "default", "c", (Granted("r", "n", device),))
+        claim = AllocatedClaim("uid", "default", "c", (AllocatedDevice("r", "n", device),))
         plan = driver.plan(claim)
         assert host.nvml.instances(0) == 0
         prepared = await driver.prepare(claim, plan)
@@ -49,7 +49,7 @@ def test_a_claim_for_memory_is_held_to_it_by_a_daemon(host: Machine) -> None:
         driver = NvidiaDriver(hardware, Shared())
         await driver.discover()
         consumed = {"memory": Quantity.parse("10Gi")}
-        claim = Claim("uid", "default", "c", (Granted("r", "n", "gpu-0", share_id="s1", consumed=consumed),))
+        claim = AllocatedClaim("uid", "default", "c", (AllocatedDevice("r", "n", "gpu-0", share_id="s1", consumed_capacity=consumed),))
         plan = driver.plan(claim)
         prepared = await driver.prepare(claim, plan)
         assert len(await hardware.mps_daemons()) == 1

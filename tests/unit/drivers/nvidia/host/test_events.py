@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.hardware import Changed, Event, Hardware, Unwatched, Xid
+from allotment.drivers.nvidia.hardware import GpusChanged, Event, Hardware, Unmonitored, Xid
 from tests.nvml.library import A100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import on
@@ -55,7 +55,7 @@ def test_critical_events_carry_their_number(host: Machine, caplog: pytest.LogCap
         host.nvml.xid(1, 79)
         host.nvml.xid(0, 13)
 
-    assert told(host, happen, 3) == [Unwatched("0000:1e:00.0"), Xid("0000:0f:00.0", 79), Xid("0000:07:00.0", 13)]
+    assert told(host, happen, 3) == [Unmonitored("0000:1e:00.0"), Xid("0000:0f:00.0", 79), Xid("0000:07:00.0", 13)]
     assert "no critical events of GPU 0000:1e:00.0" in caplog.text
 
 
@@ -83,10 +83,10 @@ def test_gpus_that_come_and_go_are_told_and_found_after(host: Machine) -> None:
             waiting = asyncio.ensure_future(anext(events))
             await until_watched(host)
             host.gpu(A100, 0xF, "GPU-b")
-            assert await waiting == Changed(fresh=("0000:0f:00.0",))
+            assert await waiting == GpusChanged(recovered=("0000:0f:00.0",))
             assert len(await hardware.gpus()) == 2
             host.bind("0000:07:00.0", "")
-            assert await anext(events) == Changed()
+            assert await anext(events) == GpusChanged()
 
     on(host, plug)
 
@@ -94,4 +94,4 @@ def test_gpus_that_come_and_go_are_told_and_found_after(host: Machine) -> None:
 def test_a_driver_that_is_loaded_later_is_noticed(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a")
     host.nvml.absent()
-    assert told(host, lambda: host.nvml.absent(False), 1, watched=False) == [Changed()]
+    assert told(host, lambda: host.nvml.absent(False), 1, watched=False) == [GpusChanged()]

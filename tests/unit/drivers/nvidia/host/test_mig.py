@@ -117,12 +117,12 @@ def test_a_gpu_leaves_mig_where_it_can_and_says_where_it_cannot(host: Machine) -
     async def leave(hardware: Hardware) -> None:
         await hardware.create_mig("0000:08:00.0", THREE, 0)
         with pytest.raises(HardwareError, match="there are MIG devices on it"):
-            await hardware.leave_mig("0000:08:00.0")
+            await hardware.disable_mig("0000:08:00.0")
         await hardware.destroy_mig("0000:08:00.0", THREE, 0)
         with pytest.raises(HardwareError, match="takes effect only after a reset"):
-            await hardware.leave_mig("0000:08:00.0")
+            await hardware.disable_mig("0000:08:00.0")
         for pci in (PCI, PCI, "0000:09:00.0"):
-            await hardware.leave_mig(pci)
+            await hardware.disable_mig(pci)
         assert not host.nvml.mig_mode(0)
 
     on(host, leave)

@@ -92,14 +92,14 @@ def test_programs_that_have_it_open_are_waited_for_and_named(host: Machine) -> N
     fd.mkdir(parents=True)
     (fd / "3").symlink_to(host.roots.dev / "nvidia0")
     with pytest.raises(HardwareError, match="process 4711 has it open"):
-        vfio.hand_over(host.roots, PCI, 0, leaving=0.02)
+        vfio.bind_to_vfio(host.roots, PCI, 0, release_seconds=0.02)
     assert driver_of(host.roots, PCI) == "nvidia"
 
 
 def test_a_kernel_without_the_module_gives_it_back(host: Machine) -> None:
     host.gpu(A100, 7, "GPU-a", group=12)
     with kernel(host, modules=("nvidia",)), pytest.raises(HardwareError, match="is the module vfio-pci loaded"):
-        vfio.hand_over(host.roots, PCI, 0, leaving=0.02, binding=0.2)
+        vfio.bind_to_vfio(host.roots, PCI, 0, release_seconds=0.02, bind_seconds=0.2)
     assert driver_of(host.roots, PCI) == "nvidia", "the kernel was done with it when it ended"
 
 
@@ -109,7 +109,7 @@ def test_gpus_of_a_group_that_go_together_are_not_in_each_others_way(host: Machi
     async def go(hardware: Hardware) -> None:
         assert [gpu.iommu_group for gpu in await hardware.gpus()] == [12, 12]
         for pci in (one, other):
-            assert await hardware.bind_vfio(pci, True, beside=(one, other)) == 12
+            assert await hardware.bind_vfio(pci, True, together_with=(one, other)) == 12
         assert [driver_of(host.roots, pci) for pci in (one, other)] == ["vfio-pci"] * 2
         assert [(gpu.vfio_bound, gpu.iommu_group) for gpu in await hardware.gpus()] == [(True, 12)] * 2
         for pci in (one, other):

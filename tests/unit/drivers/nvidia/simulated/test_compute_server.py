@@ -7,29 +7,29 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, Client, Compute
+from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, ProgramSession, ComputeServer
 from allotment.drivers.nvidia.simulated.engine import ComputeError
-from allotment.drivers.nvidia.simulated.share import Share
+from allotment.drivers.nvidia.simulated.share import ComputeShare
 from tests.unit.cluster import idle
 
 GIB = 1 << 30
 SPEED = 50.0
-A100 = Share("claim-1", "0000:07:00.0", "GPU-1", "NVIDIA A100-SXM4-40GB", 108, 40 * GIB, "exclusive")
+A100 = ComputeShare("claim-1", "0000:07:00.0", "GPU-1", "NVIDIA A100-SXM4-40GB", 108, 40 * GIB, "exclusive")
 TURNS = A100._replace(strategy="time-slicing", interval=3)
 MPS = A100._replace(strategy="mps", daemon="mps-1", threads=33, memory_limit=5 * GIB)
 MIG = A100._replace(strategy="mig", profile="1g.5gb", engine="MIG-0", multiprocessors=14, memory=4864 << 20)
 
 
-def shares(**known: Share) -> Compute:
-    compute = Compute(speed=SPEED)
+def shares(**known: ComputeShare) -> ComputeServer:
+    compute = ComputeServer(speed=SPEED)
     compute.attach(known.get)
     return compute
 
 
-async def images(clients: list[Client], each: int = 4) -> list[float]:
+async def images(clients: list[ProgramSession], each: int = 4) -> list[float]:
     """How long each client takes for so many images, in simulated seconds; all ask for all of them at once."""
 
-    async def draws(client: Client) -> float:
+    async def draws(client: ProgramSession) -> float:
         return max(await asyncio.gather(*(client.run(work=16.0, width=32) for _ in range(each))))
 
     return await asyncio.gather(*(draws(client) for client in clients))
@@ -102,7 +102,7 @@ def test_a_program_that_ends_gives_its_memory_back_and_its_kernels_do_not_hold_u
 
 def test_an_exclusive_gpu_refuses_a_second_program_until_the_first_has_ended() -> None:
     async def story() -> None:
-        compute = shares(a=A100._replace(alone=True))
+        compute = shares(a=A100._replace(exclusive=True))
         first = compute.open("a")
         with pytest.raises(ComputeError, match="EXCLUSIVE_PROCESS"):
             compute.open("a")
@@ -131,12 +131,12 @@ def test_a_device_is_held_while_a_program_is_on_it() -> None:
         held: list[str] = []
 
         @contextmanager
-        def running(share: Share) -> Iterator[None]:
+        def running(share: ComputeShare) -> Iterator[None]:
             held.append(share.engine)
             yield
             held.remove(share.engine)
 
-        compute = Compute(speed=SPEED)
+        compute = ComputeServer(speed=SPEED)
         compute.attach({"a": A100}.get, running)
         first, second = compute.open("a"), compute.open("a")
         assert held == ["GPU-1", "GPU-1"]
@@ -183,7 +183,7 @@ def test_what_an_engine_did_is_told_while_somebody_uses_it() -> None:
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def served(compute: Compute, story: Callable[[str], Awaitable[None]], token: str = "a") -> None:
+async def served(compute: ComputeServer, story: Callable[[str], Awaitable[None]], token: str = "a") -> None:
     """Run a story with the address while programs are served."""
     async with asyncio.TaskGroup() as group:
         running = group.create_task(compute.run())
@@ -263,7 +263,7 @@ async def _no_device() -> bytes:
 
 def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(tmp_path: Path) -> None:
     async def story() -> None:
-        compute = Compute()
+        compute = ComputeServer()
         running = asyncio.create_task(compute.run())
         await asyncio.sleep(0)
         path = Path(compute.address("a").partition("#")[0])
@@ -277,7 +277,7 @@ def test_there_is_no_socket_before_an_address_is_asked_for_and_none_afterwards(t
 
 
 def test_when_it_has_ended_it_makes_no_socket_any_more() -> None:
-    compute = Compute()
+    compute = ComputeServer()
     compute.close()
     with pytest.raises(ComputeError, match="are no more"):
         compute.address("a")

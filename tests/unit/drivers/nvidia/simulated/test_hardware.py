@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.hardware import Changed, GpuLost, HardwareError, MpsDaemon, Xid
-from allotment.drivers.nvidia.simulated.declared_faults import Breaking
+from allotment.drivers.nvidia.hardware import GpusChanged, GpuLost, HardwareError, MpsDaemon, Xid
+from allotment.drivers.nvidia.simulated.declared_faults import DeclaredFaults
 from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware
 from allotment.fleet.mig import Piece
@@ -130,7 +130,7 @@ def test_a_token_finds_what_its_container_may_use() -> None:
         whole = n.hardware.share(token)
         assert whole is not None
         assert (whole.engine, whole.memory, whole.strategy) == (gpu.uuid, gpu.memory_bytes, "exclusive")
-        assert not whole.alone
+        assert not whole.exclusive
         await n.hardware.set_time_slice(gpu.pci, 3)
         sliced = n.hardware.share(token)
         assert sliced is not None
@@ -141,10 +141,10 @@ def test_a_token_finds_what_its_container_may_use() -> None:
         client = n.hardware.share(n.hardware.token("c1", gpu.pci, "k"))
         assert client is not None
         assert (client.strategy, client.threads, client.memory_limit) == ("mps", 33, 5120 * MIB)
-        assert not client.alone
+        assert not client.exclusive
         stranger = n.hardware.share(token)
         assert stranger is not None
-        assert stranger.alone
+        assert stranger.exclusive
         await n.hardware.stop_mps("k")
         assert n.hardware.share(n.hardware.token("c1", gpu.pci, "k")) is None
 
@@ -182,11 +182,11 @@ def test_events_reach_all_who_listen() -> None:
         listeners = [n.hardware.events(), n.hardware.events()]
         waiting = [asyncio.ensure_future(anext(each)) for each in listeners]
         await asyncio.sleep(0)
-        n.hardware.xid(n.pci[3], 79)
+        n.hardware.report_xid(n.pci[3], 79)
         assert [await each for each in waiting] == [Xid(n.pci[3], 79)] * 2
         waiting = [asyncio.ensure_future(anext(each)) for each in listeners]
         n.hardware.remove(n.pci[3])
-        assert [await each for each in waiting] == [Changed()] * 2
+        assert [await each for each in waiting] == [GpusChanged()] * 2
 
     on(story)
 
@@ -210,18 +210,18 @@ def test_a_gpu_that_was_pulled_out_comes_back_as_new() -> None:
 
 def test_a_restart_of_the_node_leaves_what_its_administrator_made() -> None:
     async def story(n: Simulated) -> None:
-        before = n.hardware.picture()
+        before = n.hardware.snapshot()
         await n.hardware.destroy_mig(n.pci[0], 9, 0)
         await n.hardware.set_time_slice(n.pci[1], 2)
         n.hardware.reboot()
-        assert n.hardware.picture() == before
+        assert n.hardware.snapshot() == before
 
     on(story, mode="static-mig=3g.20gb+2g.10gb/full")
 
 
 def test_gpus_break_and_mend_by_name() -> None:
     async def story(n: Simulated) -> None:
-        breaking = Breaking(n.hardware)
+        breaking = DeclaredFaults(n.hardware)
         breaking.apply("gpu-3=gone,gpu-1=lost")
         breaking.apply("gpu-3=gone, gpu-1=lost")
         assert len(await n.hardware.gpus()) == 7
@@ -247,7 +247,7 @@ def test_with_a_folder_the_hardware_outlives_its_driver(tmp_path: Path) -> None:
         await first.hardware.start_mps(MpsDaemon("k", (device.uuid,), None, {device.uuid: 100}))
         second = await node(mode="dynamic-mig", state=tmp_path)
         assert await second.hardware.mig_devices(first.pci[0]) == (device,)
-        assert second.hardware.picture() == first.hardware.picture()
+        assert second.hardware.snapshot() == first.hardware.snapshot()
         mounts = second.hardware.mps_edits("k").mounts
         assert [Path(mount.host_path).is_dir() for mount in mounts] == [True, True]
         # Two drivers at once, an old one and its successor, see each other's changes.

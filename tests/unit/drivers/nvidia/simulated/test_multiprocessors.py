@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, SWITCH, Multiprocessors, Span, fair_parts
+from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, SWITCH, Multiprocessors, Span, max_min_fair
 
 MS = 1_000_000
 
@@ -31,7 +31,7 @@ def played(
 ) -> tuple[Multiprocessors, list[Span], dict[int, int], set[int]]:
     """Play a story to its end: the spans seen, the work of each kernel, and the kernels that ended."""
     spans: list[Span] = []
-    model = Multiprocessors(count, seen=spans.append)
+    model = Multiprocessors(count, on_span=spans.append)
     for number, (seat, threads) in enumerate(seating):
         model.enter(str(number), seat, threads)
     work, ended = {}, set()
@@ -51,8 +51,8 @@ def test_no_multiprocessor_is_used_twice_and_only_one_seat_runs_at_a_time(
     for before, after in pairwise(spans):
         assert before.end == after.begin
     for span in spans:
-        assert sum(span.given.values()) <= count
-        assert len({seating[int(program)][0] for program in span.given}) <= 1
+        assert sum(span.allocation.values()) <= count
+        assert len({seating[int(program)][0] for program in span.allocation}) <= 1
 
 
 @given(sizes, seatings, st.lists(launches, max_size=12))
@@ -63,7 +63,7 @@ def test_every_kernel_ends_and_the_work_done_is_the_work_that_was_launched(
     assert ended == set(work)
     assert model.used == sum(work.values())
     # Of a kernel's last nanosecond a part may be left over, on each multiprocessor it had.
-    room = sum(sum(span.given.values()) * (span.end - span.begin) for span in spans)
+    room = sum(sum(span.allocation.values()) * (span.end - span.begin) for span in spans)
     assert 0 <= room - model.used <= count * len(work)
 
 
@@ -73,7 +73,7 @@ def test_nobody_has_more_than_the_limit_allows(
 ) -> None:
     _, spans, _, _ = played(count, seating, story)
     for span in spans:
-        for program, given_now in span.given.items():
+        for program, given_now in span.allocation.items():
             threads = seating[int(program)][1]
             assert threads is None or given_now < 1 + count * threads / 100
 
@@ -124,7 +124,7 @@ def test_rounds_that_pass_at_once_are_as_if_somebody_had_watched_them(
 ) -> None:
     told = []
     for seen in (None, lambda span: None):
-        model = Multiprocessors(count, seen=seen)
+        model = Multiprocessors(count, on_span=seen)
         for number, (seat, threads) in enumerate(seating):
             model.enter(str(number), seat, threads)
         found: list[object] = []
@@ -152,7 +152,7 @@ def test_an_hour_of_turns_takes_no_time() -> None:
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=8).map(sorted), sizes)
 def test_parts_are_fair(wanted: list[int], count: int) -> None:
-    parts = fair_parts(wanted, count)
+    parts = max_min_fair(wanted, count)
     assert sum(parts) == min(sum(wanted), count)
     short = [part for part, wish in zip(parts, wanted, strict=True) if part < wish]
     # Who does not get what he wants has as much as anybody, but for what cannot be divided.
@@ -161,50 +161,50 @@ def test_parts_are_fair(wanted: list[int], count: int) -> None:
 
 def test_programs_in_turn_each_get_the_same_time_and_pay_for_every_switch() -> None:
     spans: list[Span] = []
-    model = Multiprocessors(108, slice_ns=SLICES[3], seen=spans.append)
+    model = Multiprocessors(108, slice_ns=SLICES[3], on_span=spans.append)
     for name in "abc":
         model.enter(name, name)
         model.launch(name, 1000 * SECOND, 32)
     model.advance(30 * (SLICES[3] + SWITCH) - SWITCH)  # nothing has to be saved before the first slice
-    had = {name: sum(span.end - span.begin for span in spans if name in span.given) for name in "abc"}
+    had = {name: sum(span.end - span.begin for span in spans if name in span.allocation) for name in "abc"}
     assert had == dict.fromkeys("abc", 10 * SLICES[3])
-    assert {max(span.given.values()) for span in spans if span.given} == {32}
+    assert {max(span.allocation.values()) for span in spans if span.allocation} == {32}
 
 
 def test_alone_a_program_never_switches_and_a_newcomer_waits_for_a_slice_at_most() -> None:
     spans: list[Span] = []
-    model = Multiprocessors(10, slice_ns=5 * MS, seen=spans.append)
+    model = Multiprocessors(10, slice_ns=5 * MS, on_span=spans.append)
     model.enter("a", "a")
     model.enter("b", "b")
     model.launch("a", 10 * SECOND, 10)
     model.advance(300 * MS)
-    assert all(span.given == {"a": 10} for span in spans)
+    assert all(span.allocation == {"a": 10} for span in spans)
     model.launch("b", 10, 10)
     model.advance(400 * MS)
-    begun = next(span.begin for span in spans if "b" in span.given)
+    begun = next(span.begin for span in spans if "b" in span.allocation)
     assert begun == 300 * MS + 5 * MS + SWITCH
 
 
 def test_mps_clients_run_side_by_side_beside_a_program_that_takes_turns_with_them() -> None:
     spans: list[Span] = []
-    model = Multiprocessors(108, seen=spans.append)
+    model = Multiprocessors(108, on_span=spans.append)
     model.enter("x", "mps", 50)
     model.enter("y", "mps", 50)
     model.enter("z", "z")
     for name in "xyz":
         model.launch(name, 100 * SECOND, 200)
     model.advance(SECOND)
-    assert {tuple(span.given.items()) for span in spans} == {(("x", 54), ("y", 54)), (("z", 108),), ()}
+    assert {tuple(span.allocation.items()) for span in spans} == {(("x", 54), ("y", 54)), (("z", 108),), ()}
 
 
 def test_more_than_a_hundred_per_cent_is_shared_equally() -> None:
     spans: list[Span] = []
-    model = Multiprocessors(100, seen=spans.append)
+    model = Multiprocessors(100, on_span=spans.append)
     for name in "wxyz":
         model.enter(name, "mps", 60)
         model.launch(name, 100 * SECOND, 200)
     model.advance(SECOND)
-    assert [dict(span.given) for span in spans] == [{"w": 25, "x": 25, "y": 25, "z": 25}]
+    assert [dict(span.allocation) for span in spans] == [{"w": 25, "x": 25, "y": 25, "z": 25}]
 
 
 def test_a_program_that_leaves_in_its_turn_makes_room_at_once() -> None:

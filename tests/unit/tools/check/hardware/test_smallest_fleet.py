@@ -28,9 +28,9 @@ FEATURES = Features(kube="1.36")
 
 
 def objects(*texts: str) -> list[Object]:
-    """The objects of documents."""
+    """The decoded objects of documents."""
     manifests = bundle_of("---\n".join(texts)).manifests.values()
-    return [one.value for one in manifests if isinstance(one.value, Object)]
+    return [manifest.value for manifest in manifests if isinstance(manifest.value, Object)]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_vendor_examples(file: str, fleet: str | None, shared: Callable[[str], P
     values = objects(shared(f"manifests/{file}").read_text("utf-8"))
     assert smallest_fleet(values, FEATURES) == fleet
     if fleet:
-        made = cluster_of(parse_fleet([fleet]))
-        state = (*made.nodes, *made.slices, *made.classes)
+        cluster = cluster_of(parse_fleet([fleet]))
+        state = (*cluster.nodes, *cluster.slices, *cluster.classes)
         assert explain(to_try(state, values), FEATURES).fits

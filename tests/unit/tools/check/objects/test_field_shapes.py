@@ -1,4 +1,4 @@
-"""Paths of v1, as a document has them."""
+"""Paths of v1 in documents as written."""
 
 from __future__ import annotations
 

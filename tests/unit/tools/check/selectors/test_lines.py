@@ -1,4 +1,4 @@
-"""Conditions that are put into long expressions stand on lines of their own, where there are several."""
+"""Guards in long multi-line expressions get their own line."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ A, B = (
 @pytest.mark.parametrize(
     ("written", "becomes"),
     [
-        # In blocks, literal and folded, with the operator behind and before.
+        # Literal and folded blocks, with the operator at the end or the start of lines.
         (f"|\n        {A}", f"|\n        {ASKS} &&\n        {A}"),
         (f">-\n        {A} &&\n        {B}", f">-\n        {ASKS} &&\n        {A} &&\n        {B}"),
         (f"|\n        {A}\n        && {B}", f"|\n        {ASKS}\n        && {A}\n        && {B}"),
         (f">\n        {A}\n        && {B}", f">\n        {ASKS}\n        && {A}\n        && {B}"),
-        # Parentheses go around lines as they are.
+        # Parentheses around existing lines.
         (
             f"|\n        {A} ||\n          {B}",
             f"|\n        {ASKS} &&\n        ({A} ||\n          {B})",
         ),
         (f">-\n        {A} ||\n        {B}", f">-\n        {ASKS} &&\n        ({A} ||\n        {B})"),
-        # Strings that are folded without a block.
+        # Multi-line strings without a block.
         (f"{A} &&\n        {B}", f"{ASKS} &&\n        {A} &&\n        {B}"),
         (f"'{A}\n        && {B}'", f"'{ASKS}\n        && {A}\n        && {B}'"),
-        # What stands on one line stays there; what is short needs no line of its own.
+        # Single-line strings stay on one line; short guards need no line of their own.
         (A, f"{ASKS} && {A}"),
         (f"|\n        {B}", f"|\n        {ASKS} && {B}"),
     ],

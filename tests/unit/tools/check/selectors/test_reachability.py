@@ -1,4 +1,4 @@
-"""Which devices an expression is evaluated for, and where one of them makes it an error."""
+"""The devices that reach an expression, and the accesses that fail for some of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _of_request(class_name: str, *expressions: str, more: str = "") -> tuple[Bun
 
 def _unguarded(bundle: Bundle, view: SelectorView) -> list[tuple[str, list[str]]]:
     return [
-        (lack.access.name, [s.type or s.driver for s in lack.categories]) for lack in unguarded_accesses(bundle, view)
+        (missing.access.name, [s.type or s.driver for s in missing.categories])
+        for missing in unguarded_accesses(bundle, view)
     ]
 
 
@@ -65,7 +66,7 @@ C = 'device.capacity["gpu.nvidia.com"]'
     ("guarded", "unguarded"),
     [
         (f'device.driver == "gpu.nvidia.com" && {N}.productName == "x"', f'{N}.productName == "x"'),
-        # An error on the left of && is swallowed by a false on its right.
+        # A false operand of && absorbs an error on its left.
         (f'{N}.productName == "x" && device.driver == "gpu.nvidia.com"', f'{N}.productName == "x" && true'),
         (f'"productName" in {N} && {N}.productName == "x"', f'"a" in device.attributes["b.c"] && {N}.uuid == "x"'),
         (f'has({N}.productName) && {N}.productName == "x"', f'has({N}.uuid) || {N}.productName == "x"'),
@@ -89,7 +90,7 @@ def test_types_of_a_class_that_lack_a_name() -> None:
     assert _unguarded(*_of_class(f'{driver} && {C}.memory.compareTo(quantity("40Gi")) >= 0')) == []
     shares = f'{C}.decoders.compareTo(quantity("1")) >= 0'
     assert _unguarded(*_of_class(f"{driver} && {shares}")) == [("decoders", ["gpu"])]
-    # GPUs for virtual machines are nowhere unless somebody wants them.
+    # GPUs for virtual machines only exist if an expression mentions their type.
     wanted = f'{N}.type != "vfio" || {C}.memory != quantity("1Gi")'
     assert _unguarded(*_of_class(driver, wanted)) == [("memory", ["vfio"])]
     assert _unguarded(*_of_class(f'{driver} && {N}.type == "gpu" && {C}.memory.isGreaterThan(quantity("1Gi"))')) == []

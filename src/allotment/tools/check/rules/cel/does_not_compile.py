@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from allotment.cel.checking.environment import environment
-from allotment.cel.common_mistakes import VALUES
-from allotment.cel.common_mistakes import mended as without_slips
+from allotment.cel.common_mistakes import FOREIGN_LITERALS
+from allotment.cel.common_mistakes import fix_mistakes as without_slips
 from allotment.cel.errors import CompileError, Issue
-from allotment.cel.source_spans import Extent
+from allotment.cel.source_spans import TextSpan
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Ident, Node, Select
 from allotment.engine.diagnosis.published_names import likeness, near
@@ -93,13 +93,13 @@ def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> 
     offset = -1 if issue is None else expr.offset(issue)
     mistakes = without_slips(expr.source)
     if mistakes is not None:
-        first_mistake = mistakes.slips[0]
-        replacements = (f"replace {mistake.written} with {mistake.meant}" for mistake in mistakes.slips)
+        first_mistake = mistakes.mistakes[0]
+        replacements = (f"replace {mistake.found_text} with {mistake.replacement}" for mistake in mistakes.mistakes)
         description = ", ".join(dict.fromkeys(replacements))
         start, stop, text = _changed_part(expr.source, mistakes.expression)
-        message = f"{first_mistake.written} is not valid in CEL: write {first_mistake.meant}"
+        message = f"{first_mistake.found_text} is not valid in CEL: write {first_mistake.replacement}"
         fix = replacement_fix(view, description, (start, stop), text, safe=True)
-        return RuleMatch(view.document, view.path, message, fix=fix, span=first_mistake.extent)
+        return RuleMatch(view.document, view.path, message, fix=fix, span=first_mistake.span)
     if issue is None or offset < 0:
         return RuleMatch(view.document, view.path, readable_message(str(error).splitlines()[0]))
     token = expr.token_at(offset)
@@ -116,7 +116,7 @@ def _changed_part(old: str, new: str) -> tuple[int, int, str]:
     return start, len(old) - tail, new[start : len(new) - tail]
 
 
-def _last_character(expr: Expression) -> Extent:
+def _last_character(expr: Expression) -> TextSpan:
     """The extent of the last character of an incomplete expression; of the whole expression if it is blank."""
     last = len(expr.source.rstrip())
     return (last - 1, last) if last else (0, len(expr.source))
@@ -131,13 +131,13 @@ def _node_at(expr: Expression, offset: int) -> Node | None:
     return min(candidates, key=lambda node: expr.extent(node)[1] - expr.extent(node)[0], default=None)
 
 
-def _is_covered(expr: Expression, node: Node | None, offset: int, covered: list[Extent]) -> bool:
+def _is_covered(expr: Expression, node: Node | None, offset: int, covered: list[TextSpan]) -> bool:
     """Whether another finding is at the position of an error, or in the operands of its node."""
     start, stop = (offset, offset + 1) if node is None else expr.extent(node)
     return any(span[0] <= offset < span[1] or (start <= span[0] and span[1] <= stop) for span in covered)
 
 
-def _extent(expr: Expression, node: Node | None, offset: int) -> Extent:
+def _extent(expr: Expression, node: Node | None, offset: int) -> TextSpan:
     if node is not None:
         return expr.extent(node)
     token = expr.token_at(offset)
@@ -173,8 +173,10 @@ def _fix_identifier(bundle: Bundle, view: SelectorView, expr: Expression, node: 
     if not isinstance(node, Ident):
         return None
     extent = expr.extent(node)
-    if node.name in VALUES:
-        return replacement_fix(view, f"write {VALUES[node.name]}", extent, VALUES[node.name], safe=True)
+    if node.name in FOREIGN_LITERALS:
+        return replacement_fix(
+            view, f"write {FOREIGN_LITERALS[node.name]}", extent, FOREIGN_LITERALS[node.name], safe=True
+        )
     if node.name in _FIELDS:
         return replacement_fix(view, f"write device.{node.name}", extent, f"device.{node.name}", safe=True)
     for call in expr.nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.ordering_operators import by_method
+from allotment.cel.ordering_operators import method_ordering
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr
 from allotment.tools.check import examples
@@ -53,7 +53,7 @@ def of_selector(bundle: Bundle, view: SelectorView, expr: Expression) -> Iterato
             elif node.function in METHODS:
                 text = f"{texts[0]}.{node.function}({texts[1]})"
             else:
-                text = by_method(texts[0], RELATIONS[node.function], texts[1])
+                text = method_ordering(texts[0], RELATIONS[node.function], texts[1])
             fix = _fix(view, expr, guess, expr.extent(node), text)
         literal_text = source_text(expr, literal)
         literal_type = "a string" if literal.kind == "string" else "a number"

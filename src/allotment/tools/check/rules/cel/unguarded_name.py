@@ -8,7 +8,7 @@ from typing import Final
 from allotment.cel.device import DeviceInput
 from allotment.cel.evaluation.values import EvaluationError
 from allotment.cel.selector import Selector
-from allotment.cel.source_spans import Extent
+from allotment.cel.source_spans import TextSpan
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Node
 from allotment.tools.check import examples
@@ -31,7 +31,7 @@ _MAX_LINE_LENGTH: Final = 100
 _AND: Final = " && "
 
 
-def break_line(view: SelectorView, extent: Extent, text: str) -> str:
+def break_line(view: SelectorView, extent: TextSpan, text: str) -> str:
     """``text`` with a line break at its last ``&&`` if the line would become too long by inserting it at ``extent``."""
     document = view.document
     head, operator, tail = text.rpartition(_AND)

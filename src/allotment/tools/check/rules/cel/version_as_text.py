@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.cel.ordering_operators import ORDERINGS, by_method
+from allotment.cel.ordering_operators import ORDERINGS, method_ordering
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, ListExpr, Node
 from allotment.tools.check import examples
@@ -55,7 +55,7 @@ def _check_relation(bundle: Bundle, view: SelectorView, expr: Expression, node: 
             text = f"{texts[0]} {operator} {texts[1]}"
         else:
             receiver_text = texts[0] if left is literal else receiver(expr, left)
-            text = by_method(receiver_text, operator, texts[1])
+            text = method_ordering(receiver_text, operator, texts[1])
         # Equality with 8 may mean any version from 8.0 up to 9.
         written = str(literal.value) if isinstance(literal.value, str) else source_text(expr, literal)
         is_exact = node.function in ORDERINGS or "." in written

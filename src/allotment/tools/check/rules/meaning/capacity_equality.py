@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from allotment.cel.ordering_operators import by_method
+from allotment.cel.ordering_operators import method_ordering
 from allotment.cel.syntax.ast import Call
 from allotment.fleet.profiles import MIB, accelerators
 from allotment.model.quantity import Quantity
@@ -48,7 +48,7 @@ def _check_selector(bundle: Bundle, selector: SelectorView) -> Iterator[RuleMatc
             help="drivers publish what the hardware reports, which is rarely the nominal size",
             fix=Fix(
                 f"require at least {amount.value}",
-                ((document, replace_extent(selector, comparison.extent, by_method(value, ">=", literal))),),
+                ((document, replace_extent(selector, comparison.extent, method_ordering(value, ">=", literal))),),
                 safe=False,
             ),
             level="note" if is_published else None,

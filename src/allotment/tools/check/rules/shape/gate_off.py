@@ -17,12 +17,12 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     """The disabled gates that documents need, each at the first field that needs it."""
     for document in bundle.documents:
         required = list(disabled_gates(bundle, document))
-        is_rejected = bool(required) and _is_refused(bundle, document)
+        is_rejected = bool(required) and _is_rejected(bundle, document)
         for gate in required:
             yield _report(bundle, document, gate, "error" if is_rejected else gate.effect.level)
 
 
-def _is_refused(bundle: Bundle, document: Document) -> bool:
+def _is_rejected(bundle: Bundle, document: Document) -> bool:
     """Whether the API server rejects the object only because of disabled gates."""
     manifest = bundle.manifests.get(document)
     if manifest is None:

@@ -101,7 +101,7 @@ RULE = Rule(
     name="no-such-kind",
     family="shape",
     level="error",
-    summary="a kind that Kubernetes does not have, or no longer has",
+    summary="Kubernetes does not have this kind, or no longer has it",
     why=(
         "kubectl asks the cluster for the kind and finds no match: the kind is misspelled, belongs to another "
         "group or version, or is part of classic DRA (KEP-3063). In classic DRA drivers allocated devices, with "

@@ -172,7 +172,7 @@ RULE = Rule(
     name="helm-value",
     family="vocabulary",
     level="warning",
-    summary="a Helm value that the driver's chart does not read",
+    summary="the driver's chart does not read this Helm value",
     why=(
         "Helm passes any values to a chart and does not report keys that no template reads: a setting with a "
         "misspelled key keeps its default. NVIDIA's chart enables compute domains by default, so "

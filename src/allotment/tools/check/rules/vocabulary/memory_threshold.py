@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.model.quantity import Quantity
+from allotment.phrases import listed
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.hardware.sample_devices import SampleDevice, cluster_samples, sample_devices, selected_by
@@ -15,7 +16,6 @@ from allotment.tools.check.rule import Fix, Level, Rule, RuleMatch
 from allotment.tools.check.selectors.edits import replace_extent
 from allotment.tools.check.selectors.expressions import LiteralComparison, parsed_selectors
 from allotment.tools.check.selectors.necessary_conditions import necessary_comparisons
-from allotment.phrases import listed
 from allotment.tools.views import SelectorView
 
 _GIB = 1 << 30

@@ -195,7 +195,7 @@ RULE = Rule(
     name="no-such-mig-profile",
     family="vocabulary",
     level="warning",
-    summary="a MIG profile that no GPU has, or that the selected GPU does not have",
+    summary="no GPU, or not the selected one, has this MIG profile",
     why=(
         "A profile's name states its number of slices and its memory, so the same share of another GPU has "
         "another name: half an A100 with 40 GB is 3g.20gb, half of one with 80 GB is 3g.40gb (NVIDIA's MIG "

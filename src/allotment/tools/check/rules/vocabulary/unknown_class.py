@@ -14,14 +14,13 @@ from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.names.class_suggestions import ClassSuggestion, suggest_class
 from allotment.tools.check.names.known_names import vocabularies
+from allotment.tools.check.objects.gates import IMPLICIT_RESOURCE_PREFIX
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import RequestView, at
 from allotment.vocabulary import Renamed, Vocabulary
 from allotment.vocabulary.parameters import parameters_of
 
 _NAME_FORMAT = "class names consist of lower-case letters, digits, '-' and '.'"
-#: The name of an extended resource that stands for a class of its own accord (KEP-5004).
-IMPLICIT_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class _ClassReference(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from allotment.cel.source_spans import Extent
+from allotment.cel.source_spans import TextSpan
 from allotment.model.editing.edits import Edit, ReplaceText, SetValue
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
@@ -83,7 +83,7 @@ class _DriverNames:
         return f"the driver of {title.partition(':')[0]}" if title else "the closest name"
 
     def report_unknown(
-        self, view: SelectorView, expr: Expression, name: str, extent: Extent, message: str
+        self, view: SelectorView, expr: Expression, name: str, extent: TextSpan, message: str
     ) -> Iterator[RuleMatch]:
         """The match for a driver name in an expression, if it is unknown."""
         suggestion = self.suggestion(name)

@@ -1,4 +1,4 @@
-"""Several mistakes in one expression: whichever is mended first, it compiles in the end."""
+"""Several mistakes in one expression: it compiles after all fixes, in any order."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ORDERED = f'({C}.memory.add(1).compareTo(quantity("40Gi")) > 0 || {N}.driverVer
 @pytest.mark.parametrize("rule", CEL_RULES, ids=lambda rule: rule.code)
 def test_examples_match_and_are_fixed(rule: Rule) -> None:
     bad, good = bundle_of(rule.bad), bundle_of(rule.good)
-    (one,) = rule.find(bad)
+    (match,) = rule.find(bad)
     assert [r.code for r in CEL_RULES for _ in r.find(good)] == []
     if rule.fixable:
-        assert apply_fix(bad.selectors[0].expression, one) == good.selectors[0].expression
-        assert one.fix is not None
-        assert ("safe" if one.fix.safe else "unsafe") in rule.fixable.split(" or ")
+        assert apply_fix(bad.selectors[0].expression, match) == good.selectors[0].expression
+        assert match.fix is not None
+        assert ("safe" if match.fix.safe else "unsafe") in rule.fixable.split(" or ")
     else:
-        assert one.fix is None
+        assert match.fix is None
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_examples_match_and_are_fixed(rule: Rule) -> None:
 @given(picks=st.lists(st.integers(0, 6), min_size=24, max_size=24))
 def test_fixes_converge_in_any_order(written: str, class_name: str, becomes: str, picks: list[int]) -> None:
     order = iter(picks)
-    assert fix_all(written, class_name, lambda many: next(order) % many) == (becomes, [])
+    assert fix_all(written, class_name, lambda count: next(order) % count) == (becomes, [])
     compile_selector(becomes, _FEATURES, env="new")
 
 
-# --- anything at all -------------------------------------------------------------------------------------------------
+# --- arbitrary expressions -------------------------------------------------------------------------------------------
 
 _PIECES = st.sampled_from(
     [
@@ -96,11 +96,11 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES, max_size=14).map("".join), st.sampled_from(["", "gpu.nvidia.com", "nobody-knows"]))
 def test_rules_handle_any_expression(source: str, class_name: str) -> None:
-    for code, one in matches_of(source, class_name):
-        if one.span is not None:
-            assert 0 <= one.span[0] < one.span[1] <= len(source), code
-        if one.fix is not None:
-            assert apply_fix(source, one) != source, code
+    for code, match in matches_of(source, class_name):
+        if match.span is not None:
+            assert 0 <= match.span[0] < match.span[1] <= len(source), code
+        if match.fix is not None:
+            assert apply_fix(source, match) != source, code
     fix_all(source, class_name)
 
 
@@ -116,7 +116,7 @@ def test_every_compile_error_is_reported(source: str) -> None:
         assert refused
 
 
-# --- guards change nothing for devices that were no error ---------------------------------------------------------
+# --- guards only affect devices for which evaluation fails --------------------------------------------------------
 
 _TERMS = st.sampled_from(
     [
@@ -156,13 +156,13 @@ _DEVICES = st.builds(
 
 @given(_SELECTORS, st.lists(_DEVICES, min_size=1, max_size=6))
 def test_guards_preserve_results_of_other_devices(source: str, devices: list[DeviceInput]) -> None:
-    becomes, left = fix_all(source)
-    assert "C201" not in left
+    fixed, remaining = fix_all(source)
+    assert "C201" not in remaining
     before = compile_selector(source, _FEATURES)
-    after = compile_selector(becomes, _FEATURES)
+    after = compile_selector(fixed, _FEATURES)
     for device in devices:
         try:
             selected = before.matches(device)
         except EvaluationError:
             continue
-        assert after.matches(device) == selected, (source, becomes)
+        assert after.matches(device) == selected, (source, fixed)

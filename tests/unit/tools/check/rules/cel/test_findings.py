@@ -1,4 +1,4 @@
-"""What each rule of CEL says, where, and what it leaves alone."""
+"""The findings of each CEL rule, their spans and fixes, and valid expressions."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ STANDARD = "device.attributes['resource.kubernetes.io']"
 )  # fmt: skip
 def test_each_mistake_is_reported_once_and_fixed(source: str, code: str, part: str, becomes: str | None) -> None:
     if becomes is not None and "'" in source and '"' not in source:
-        becomes = becomes.replace('"', "'")  # an expression keeps to its quotes
-    assert [(one.code, one.text, one.fixed) for one in reports_of(source, GPU)] == [(code, part, becomes)]
+        becomes = becomes.replace('"', "'")  # fixes use the quotes of the expression
+    assert [(report.code, report.text, report.fixed) for report in reports_of(source, GPU)] == [(code, part, becomes)]
 
 
 @pytest.mark.parametrize(
@@ -122,43 +122,43 @@ def test_valid_expressions_have_no_findings(source: str) -> None:
 
 
 def test_messages() -> None:
-    said = {
-        one.code: one.message
+    messages = {
+        report.code: report.message
         for source in (
             "device.driver and true", f"{C}.memory > quantity('1')", f"{N}.driverVersion == '1'",
             f"{N}.type.string == ''",
             "device.attributes['model'] == 'x'", f"{N}.addressingMode == 'x'", f"{N}.memory == quantity('1')",
             f"{N}.driverVersion == semver('1')", f"{C}.memory > 1", f"{C}.memory == quantity('1GB')",
         )
-        for one in reports_of(source, GPU)
+        for report in reports_of(source, GPU)
     }  # fmt: skip
-    assert said == {
-        "C201": "and is no part of CEL: write &&",
-        "C202": "quantities cannot be compared by >: the API server refuses the expression",
-        "C203": "driverVersion is a version: compared with text it is an error for every device that has it",
-        "C204": "the attribute is the value itself, without .string: reading that is an error",
-        "C205": '"model" is read as a domain here: the name of an attribute comes second, after its domain',
+    assert messages == {
+        "C201": "and is not valid in CEL: write &&",
+        "C202": "quantities cannot be compared with >: the API server rejects the expression",
+        "C203": "driverVersion is a version: comparing it with a string fails for every device that has it",
+        "C204": "the attribute is the value itself: reading .string is an error",
+        "C205": '"model" is read as a domain: the name of an attribute must follow its domain',
         "C207": (
             "not every device of gpu.nvidia.com of type gpu has attribute addressingMode:"
-            " one such device ends the scheduling of the pod"
+            " one such device aborts scheduling of the pod"
         ),
-        "C208": "memory is a capacity of gpu.nvidia.com, and not among the attributes: reading it there is an error",
-        "C209": "'1' is no semantic version: semver fails for every device",
-        "C210": "memory is a quantity, and 1 is a number: CEL does not compare them",
-        "C211": "'1GB' is no quantity: quantity fails for every device",
+        "C208": "memory is a capacity of gpu.nvidia.com, not an attribute: reading it here is an error",
+        "C209": "'1' is not a semantic version: semver() fails for every device",
+        "C210": "memory is a quantity, and 1 is a number: CEL cannot compare them",
+        "C211": "'1GB' is not a quantity: quantity() fails for every device",
     }
 
 
 def test_help_quotes_the_api_server() -> None:
-    ((_, one),) = matches_of("device.driver == 1", GPU)
-    assert one.message == "CEL has no == between text and a number"
-    assert one.help == ("the API server says: found no matching overload for '_==_' applied to '(string, int)'")
+    ((_, match),) = matches_of("device.driver == 1", GPU)
+    assert match.message == "CEL has no == for a string and a number"
+    assert match.help == ("the API server reports: found no matching overload for '_==_' applied to '(string, int)'")
 
 
 def test_unknown_domain_has_help_but_no_fix() -> None:
-    ((code, one),) = matches_of("device.attributes['x'] == 'y'", "nobody-knows")
-    assert (code, one.fix) == ("C205", None)
-    assert one.help == 'write device.attributes["<driver>"].x, with the name of the driver'
+    ((code, match),) = matches_of("device.attributes['x'] == 'y'", "nobody-knows")
+    assert (code, match.fix) == ("C205", None)
+    assert match.help == 'write device.attributes["<driver>"].x, with the name of the driver'
 
 
 # --- guards ------------------------------------------------------------------------------------------------------
@@ -180,7 +180,9 @@ def test_unknown_domain_has_help_but_no_fix() -> None:
     ],
 )  # fmt: skip
 def test_guards(source: str, becomes: str | None) -> None:
-    assert [one.fixed for one in reports_of(source) if one.code == "C207"][:1] == ([becomes] if becomes else [])
+    assert [report.fixed for report in reports_of(source) if report.code == "C207"][:1] == (
+        [becomes] if becomes else []
+    )
 
 
 def test_a_device_of_the_cluster_makes_it_an_error() -> None:
@@ -193,9 +195,9 @@ def test_a_device_of_the_cluster_makes_it_an_error() -> None:
 
 
 def test_empty_expression() -> None:
-    ((code, one),) = matches_of("", GPU)
-    assert (code, one.span) == ("C201", None)
-    assert "empty" in one.message
+    ((code, match),) = matches_of("", GPU)
+    assert (code, match.span) == ("C201", None)
+    assert "empty" in match.message
 
 
 def test_slices_identify_the_map_of_an_unknown_drivers_name() -> None:
@@ -213,8 +215,8 @@ spec:
 """
     text = capacity_in_attributes.RULE.bad.replace(GPU, "gpu.acme.example")
     assert list(capacity_in_attributes.RULE.find(bundle_of(text))) == []
-    (one,) = capacity_in_attributes.RULE.find(bundle_of(text, cluster=slices))
-    assert one.message.startswith("memory is a capacity of gpu.acme.example")
+    (match,) = capacity_in_attributes.RULE.find(bundle_of(text, cluster=slices))
+    assert match.message.startswith("memory is a capacity of gpu.acme.example")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ spec:
     ],
 )
 def test_missing_quotes(source: str, becomes: str) -> None:
-    assert [(one.code, one.fixed) for one in reports_of(source, GPU)] == [("C201", becomes)]
+    assert [(report.code, report.fixed) for report in reports_of(source, GPU)] == [("C201", becomes)]
 
 
 def test_consequential_errors_are_not_reported() -> None:
@@ -238,9 +240,9 @@ def test_consequential_errors_are_not_reported() -> None:
     [("== '8'", False), ("== '8.0'", True), (">= '8'", True), ("== 580", False), ("!= '8'", False)],
 )
 def test_equality_with_a_major_version_is_an_unsafe_fix(condition: str, safe: bool) -> None:
-    ((_, one),) = matches_of(f"{N}.driverVersion {condition}", GPU)
-    assert one.fix is not None
-    assert one.fix.safe is safe
+    ((_, match),) = matches_of(f"{N}.driverVersion {condition}", GPU)
+    assert match.fix is not None
+    assert match.fix.safe is safe
 
 
 @pytest.mark.parametrize(
@@ -252,4 +254,4 @@ def test_equality_with_a_major_version_is_an_unsafe_fix(condition: str, safe: bo
     ],
 )
 def test_versions_and_negations(source: str, becomes: str) -> None:
-    assert [one.fixed for one in reports_of(source, GPU)] == [becomes]
+    assert [report.fixed for report in reports_of(source, GPU)] == [becomes]

@@ -1,4 +1,4 @@
-"""Claims, templates and pods as YAML, and what a rule says of them."""
+"""Builds claims, templates and pods as YAML, and runs a rule on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def template(*requests: Any, name: str = "gpu", namespace: str = "", **devices: 
 
 
 def gpu_request(name: str = "gpu", **exactly: Any) -> dict[str, Any]:
-    """A request for a GPU, with more in ``exactly``."""
+    """A request for a GPU, with further fields in ``exactly``."""
     return {"name": name, "exactly": {"deviceClassName": "gpu.nvidia.com", **exactly}}
 
 
@@ -47,49 +47,49 @@ def pod(uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> 
 
 
 def workload(kind: str = "Deployment", uses: Iterable[Mapping[str, str]] = ({"name": "gpu"},), **more: Any) -> str:
-    """A workload of such pods; ``replicas`` and ``parallelism`` are its own."""
-    own: dict[str, Any] = {field: more.pop(field) for field in ("replicas", "parallelism") if field in more}
+    """A workload of such pods; ``replicas`` and ``parallelism`` are fields of its own spec."""
+    workload_fields: dict[str, Any] = {field: more.pop(field) for field in ("replicas", "parallelism") if field in more}
     name, namespace, spec = _pod_spec(uses, more)
     meta: dict[str, Any] = {"labels": {"app": name}}
-    whole: dict[str, Any] = {
-        **own,
+    workload_spec: dict[str, Any] = {
+        **workload_fields,
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": meta, "spec": spec},
     }
     version = "batch/v1" if kind == "Job" else "apps/v1"
     if kind == "Job":
         spec["restartPolicy"] = "Never"
-        del whole["selector"]
-    return _manifest(version, kind, name, namespace, whole)
+        del workload_spec["selector"]
+    return _manifest(version, kind, name, namespace, workload_spec)
 
 
 def by_claim(name: str = "gpu") -> list[dict[str, str]]:
-    """``resourceClaims`` that name a claim."""
+    """``resourceClaims`` with one entry that references a claim."""
     return [{"name": "gpu", "resourceClaimName": name}]
 
 
 def by_template(name: str = "gpu") -> list[dict[str, str]]:
-    """``resourceClaims`` that name a template."""
+    """``resourceClaims`` with one entry that references a template."""
     return [{"name": "gpu", "resourceClaimTemplateName": name}]
 
 
-def levels_and_paths(rule: Rule, *texts: str, **world: Any) -> list[tuple[str, str]]:
-    """Level, and where it stands, of what a rule finds: ``("error", "Pod spec.nodeName")``."""
+def levels_and_paths(rule: Rule, *texts: str, **settings: Any) -> list[tuple[str, str]]:
+    """Level and location of each match: ``("error", "Pod spec.nodeName")``."""
     return [
-        (one.level or rule.level, f"{one.document.kind} {join_path(one.path)}".strip())
-        for one in matches_of(rule, *texts, **world)
+        (match.level or rule.level, f"{match.document.kind} {join_path(match.path)}".strip())
+        for match in matches_of(rule, *texts, **settings)
     ]
 
 
-def matches_of(rule: Rule, *texts: str, **world: Any) -> list[RuleMatch]:
-    """What a rule finds in objects."""
-    return list(rule.find(bundle_of("---\n".join(texts), **world)))
+def matches_of(rule: Rule, *texts: str, **settings: Any) -> list[RuleMatch]:
+    """The matches of a rule."""
+    return list(rule.find(bundle_of("---\n".join(texts), **settings)))
 
 
-def fixed_documents(rule: Rule, *texts: str, **world: Any) -> list[dict[str, Any]]:
-    """The objects after the first fix of a rule."""
-    bundle = bundle_of("---\n".join(texts), **world)
-    fix = next(one.fix for one in rule.find(bundle) if one.fix is not None)
+def fixed_documents(rule: Rule, *texts: str, **settings: Any) -> list[dict[str, Any]]:
+    """The documents after the first fix of a rule."""
+    bundle = bundle_of("---\n".join(texts), **settings)
+    fix = next(match.fix for match in rule.find(bundle) if match.fix is not None)
     return [edited(d.tree, [edit for document, edit in fix.edits if document is d]) for d in bundle.documents]
 
 

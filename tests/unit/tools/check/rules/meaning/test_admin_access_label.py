@@ -1,4 +1,4 @@
-"""Admin access and the label that allows it."""
+"""M409: admin access and the label that allows it."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_unknown_namespace() -> None:
 
 
 def test_namespace_of_the_cluster_has_help_but_no_fix() -> None:
-    (one,) = matches_of(RULE, OBSERVING, cluster=namespace())
-    assert one.fix is None
-    assert "kubectl label namespace ops" in one.help
+    (match,) = matches_of(RULE, OBSERVING, cluster=namespace())
+    assert match.fix is None
+    assert "kubectl label namespace ops" in match.help
 
 
 def test_templates_need_the_label() -> None:

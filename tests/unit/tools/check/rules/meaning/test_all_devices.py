@@ -1,4 +1,4 @@
-"""All devices of a node, meant or not."""
+"""M401: all devices of a node, intended or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacities that must be equal."""
+"""M402: capacities compared with ``==``."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_counts_and_intentional_equality_are_not_reported(expression: str) -> No
 
 def test_span_is_the_comparison() -> None:
     before = 'device.attributes["gpu.nvidia.com"].type == "gpu" && '
-    (one,) = matches_of(RULE, claim(request_with_selector(f'{before}{MEMORY} == quantity("64Gi")')))
-    assert one.span == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
+    (match,) = matches_of(RULE, claim(request_with_selector(f'{before}{MEMORY} == quantity("64Gi")')))
+    assert match.span == (len(before), len(before) + len(MEMORY) + len(' == quantity("64Gi")'))
 
 
 def test_fragments_are_checked() -> None:

@@ -1,4 +1,4 @@
-"""Claims and templates that are nowhere, and those in another namespace."""
+"""M405 and M406: missing claims and templates, and those in another namespace."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TEMPLATE = "Pod spec.resourceClaims[0].resourceClaimTemplateName"
 NODE = "apiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: default}\nspec: {containers: [{name: a}]}\n"
 
 
-def levels_and_paths_of_both(*texts: str, **world: str) -> list[tuple[str, str]]:
-    """What both rules say."""
-    return [*told_by(RULE, *texts, **world), *told_by(OTHER, *texts, **world)]
+def levels_and_paths_of_both(*texts: str, **settings: str) -> list[tuple[str, str]]:
+    """Level and location of the matches of both rules."""
+    return [*told_by(RULE, *texts, **settings), *told_by(OTHER, *texts, **settings)]
 
 
 def test_note_without_a_cluster() -> None:
@@ -36,7 +36,7 @@ def test_note_without_a_cluster() -> None:
 def test_error_if_missing_in_the_cluster() -> None:
     assert levels_and_paths_of_both(pod(), cluster=NODE) == [("error", TEMPLATE)]
     assert levels_and_paths_of_both(pod(), cluster=template(namespace="default")) == []
-    # A dump of nodes and slices alone says nothing of claims.
+    # A snapshot of only nodes and slices does not include claims.
     assert levels_and_paths_of_both(pod(), cluster="apiVersion: v1\nkind: Node\nmetadata: {name: a}\n") == [
         ("note", TEMPLATE)
     ]
@@ -99,12 +99,12 @@ def test_claim_without_namespace_moves_to_its_pod() -> None:
 
 @pytest.mark.parametrize("other", ["there", "elsewhere"])
 def test_objects_with_other_users_are_not_moved(other: str) -> None:
-    found_ = matches_of(OTHER, template(namespace="there"), pod(namespace="here"), pod(namespace=other, name="second"))
-    assert [one.fix for one in found_] == [None] * len(found_)
-    assert found_
+    matches = matches_of(OTHER, template(namespace="there"), pod(namespace="here"), pod(namespace=other, name="second"))
+    assert [match.fix for match in matches] == [None] * len(matches)
+    assert matches
 
 
 def test_object_in_another_namespace_of_the_cluster() -> None:
     assert levels_and_paths_of_both(pod(namespace="here"), cluster=template(namespace="there")) == [("error", TEMPLATE)]
-    (one,) = matches_of(OTHER, pod(namespace="here"), cluster=template(namespace="there"))
-    assert one.fix is None
+    (match,) = matches_of(OTHER, pod(namespace="here"), cluster=template(namespace="there"))
+    assert match.fix is None

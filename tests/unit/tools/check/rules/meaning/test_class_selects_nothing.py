@@ -1,4 +1,4 @@
-"""Classes that no given device belongs to."""
+"""M418: classes that select none of the given devices."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ LARGE = device_class(
 
 def test_reports_the_nearest_miss() -> None:
     assert levels_and_paths(RULE, LARGE, fleet="t4") == [("warning", "DeviceClass spec.selectors")]
-    (one,) = matches_of(RULE, LARGE, fleet="t4")
-    assert "does not select the cluster's only device: " in one.message
-    assert "15Gi" in one.help
+    (match,) = matches_of(RULE, LARGE, fleet="t4")
+    assert "does not select the cluster's only device: " in match.message
+    assert "15Gi" in match.help
     assert levels_and_paths(RULE, LARGE, fleet="a100-40gb") == []
 
 

@@ -1,4 +1,4 @@
-"""Constraints on what devices do not have."""
+"""M403: constraints on attributes that devices do not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHERE = "ResourceClaim spec.devices.constraints[0].matchAttribute"
 
 
 def claim_for_two(attribute: str, class_name: str = "gpu.nvidia.com", **more: object) -> str:
-    """A claim for two devices that agree in an attribute."""
+    """A claim for two devices with the same value of an attribute."""
     both = gpu_request("both", deviceClassName=class_name, count=2, **more)
     return claim(both, constraints=[{"matchAttribute": attribute}])
 
@@ -29,9 +29,9 @@ def test_name_without_domain() -> None:
     assert levels_and_paths(RULE, text) == [("error", WHERE)]
     (tree,) = fixed_documents(RULE, text)
     assert tree["spec"]["devices"]["constraints"] == [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]
-    (one,) = matches_of(RULE, claim_for_two("pcieRoot"))
-    assert one.fix is not None
-    assert one.fix.text == "write resource.kubernetes.io/pcieRoot"
+    (match,) = matches_of(RULE, claim_for_two("pcieRoot"))
+    assert match.fix is not None
+    assert match.fix.text == "write resource.kubernetes.io/pcieRoot"
     (unknown,) = matches_of(RULE, claim_for_two("rack"))
     assert unknown.fix is None
 
@@ -43,11 +43,11 @@ def test_name_without_domain() -> None:
         ("gpu.nvidia.com/parentUUID", "mig.nvidia.com", ""),
         ("gpu.nvidia.com/prodctName", "gpu.nvidia.com", "warning"),
         ("gpu.nvidia.com/productName", "gpu.nvidia.com", ""),
-        ("gpu.nvidia.com/uuid", "gpu.nvidia.com", "warning"),  # tells devices apart
+        ("gpu.nvidia.com/uuid", "gpu.nvidia.com", "warning"),  # unique
         ("resource.kubernetes.io/pciBusID", "gpu.nvidia.com", "warning"),
         ("resource.kubernetes.io/pciBusID", "mig.nvidia.com", ""),  # that of the GPU
-        ("resource.kubernetes.io/pcieRoot", "gpu.nvidia.com", "note"),  # where the driver finds it
-        ("topology.example/rack", "gpu.nvidia.com", ""),  # anybody may have added it
+        ("resource.kubernetes.io/pcieRoot", "gpu.nvidia.com", "note"),  # depends on the machine
+        ("topology.example/rack", "gpu.nvidia.com", ""),  # may be added by an administrator
         ("gpu.nvidia.com/rack", "some-class", ""),
         ("gpu.amd.com/deviceID", "gpu.amd.com", ""),  # renamed: V303
     ],
@@ -64,8 +64,8 @@ def test_single_device_satisfies_match_attribute() -> None:
 def test_check_against_slices() -> None:
     text = claim_for_two("gpu.nvidia.com/parentUUID")
     assert levels_and_paths(RULE, text, fleet="dgx-a100-40gb") == [("error", WHERE)]
-    (one,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
-    assert "none of the 8 devices of gpu.nvidia.com" in one.message
+    (match,) = matches_of(RULE, text, fleet="dgx-a100-40gb")
+    assert "none of the 8 devices of gpu.nvidia.com" in match.message
     assert levels_and_paths(RULE, claim_for_two("gpu.nvidia.com/productName"), fleet="dgx-a100-40gb") == []
 
 

@@ -1,4 +1,4 @@
-"""Constraints of which half is ignored, and tolerations that do not keep a pod."""
+"""M414 and M415: constraints with two attributes, and tolerations that do not prevent eviction."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_constraint_is_split_into_two() -> None:
 
 def test_same_attribute_in_both_has_no_fix() -> None:
     both = {**MATCH, "distinctAttribute": MATCH["matchAttribute"]}
-    (one,) = matches_of(BOTH, claim(gpu_request(count=2), constraints=[both]))
-    assert one.fix is None
+    (match,) = matches_of(BOTH, claim(gpu_request(count=2), constraints=[both]))
+    assert match.fix is None
 
 
 def test_toleration_without_effect() -> None:

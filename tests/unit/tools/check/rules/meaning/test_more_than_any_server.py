@@ -1,4 +1,4 @@
-"""More devices than any machine has."""
+"""M412: more devices than any machine has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mig_request(count: int, profile: str) -> dict[str, object]:
     ("request_", "too_many"),
     [
         (gpu_request(count=8), False),
-        (gpu_request(count=16), False),  # DGX-2 has them
+        (gpu_request(count=16), False),  # DGX-2
         (gpu_request(count=17), True),
         (gpu_request(deviceClassName="gpu.amd.com", count=32), False),  # these may be partitions
         (mig_request(16, "7g.40gb"), False),
@@ -51,9 +51,9 @@ def test_claim_is_limited_to_32_devices(requests: tuple[dict[str, object], ...])
 
 
 def test_device_type_from_selectors() -> None:
-    whole = request_with_selector('device.attributes["gpu.amd.com"].type == "amdgpu"')
-    whole["exactly"].update(deviceClassName="gpu.amd.com", count=20)
-    assert levels_and_paths(RULE, claim(whole)) != []
+    request = request_with_selector('device.attributes["gpu.amd.com"].type == "amdgpu"')
+    request["exactly"].update(deviceClassName="gpu.amd.com", count=20)
+    assert levels_and_paths(RULE, claim(request)) != []
 
 
 def test_requests_of_a_claim_are_added_up() -> None:

@@ -1,4 +1,4 @@
-"""Requests by names that the claim does not have."""
+"""M404: references to requests that the claim does not have."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ EITHER = {
 def test_container_names_an_unknown_request() -> None:
     texts = (template(gpu_request("mps-gpu")), pod([{"name": "gpu", "request": "ts-gpu"}]))
     assert levels_and_paths(RULE, *texts) == [("error", USE)]
-    (one,) = matches_of(RULE, *texts)
-    assert one.message == (
+    (match,) = matches_of(RULE, *texts)
+    assert match.message == (
         "container app names request ts-gpu, which template gpu does not have (it has mps-gpu): "
         "Kubernetes starts it without a device"
     )
@@ -56,10 +56,10 @@ def test_similar_request_is_suggested() -> None:
 
 
 def test_container_names_an_alternative() -> None:
-    (one,) = matches_of(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu/small"}]))
-    assert "not its alternative small" in one.message
-    assert one.fix is not None
-    assert one.fix.text == "name request gpu"
+    (match,) = matches_of(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu/small"}]))
+    assert "not its alternative small" in match.message
+    assert match.fix is not None
+    assert match.fix.text == "name request gpu"
     assert levels_and_paths(RULE, template(EITHER), pod([{"name": "gpu", "request": "gpu"}])) == []
     (unknown,) = matches_of(RULE, pod([{"name": "gpu", "request": "gpu/small"}], resourceClaims=by_claim("elsewhere")))
     assert unknown.fix is None

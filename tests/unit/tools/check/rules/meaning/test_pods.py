@@ -1,4 +1,4 @@
-"""Pods that go past the scheduler, leave their devices unused, or ask a device plugin as well."""
+"""M410, M411 and M416: pods that bypass the scheduler, do not use their devices, or also use a device plugin."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_allocated_claim_can_be_used_with_node_name() -> None:
     direct = pod(nodeName="a", resourceClaims=by_claim())
     assert levels_and_paths(NODE, direct, cluster=ALLOCATED) == []
     assert levels_and_paths(NODE, direct, claim()) == [("error", "Pod spec.nodeName")]
-    # Another pod may have had it allocated.
+    # It may be allocated for the other pod.
     assert levels_and_paths(NODE, direct, claim(), pod(name="b", resourceClaims=by_claim())) == [
         ("warning", "Pod spec.nodeName")
     ]
@@ -78,8 +78,8 @@ def test_fix_adds_missing_resources() -> None:
 
 
 def test_no_fix_with_several_containers() -> None:
-    (one,) = matches_of(UNUSED, template(), pod(containers=[{"name": "a"}, {"name": "b"}]))
-    assert one.fix is None
+    (match,) = matches_of(UNUSED, template(), pod(containers=[{"name": "a"}, {"name": "b"}]))
+    assert match.fix is None
 
 
 def test_init_and_ephemeral_containers_count() -> None:
@@ -134,7 +134,7 @@ def test_fix_keeps_the_comment_on_node_name() -> None:
 
 
 def test_invalid_resource_claims_are_not_reported_as_unused() -> None:
-    text = claim_unused.RULE.bad + "      claims: [gpu]\n"  # the item is no object: S108
+    text = claim_unused.RULE.bad + "      claims: [gpu]\n"  # the item is not an object: S108
     assert levels_and_paths(UNUSED, text) == []
 
 

@@ -1,4 +1,4 @@
-"""Claims that are shared and were not to be, and the other way round."""
+"""M407, M408 and M417: unintended sharing, sharing without effect, and too many pods on one claim."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ WHERE = "ResourceClaimTemplate spec.spec.devices.config[0].opaque.parameters.sha
 def test_template_shares_nothing_between_pods() -> None:
     assert levels_and_paths(ALONE, template(config=[SHARING]), workload(replicas=3)) == [("warning", WHERE)]
     assert levels_and_paths(ALONE, template(config=[SHARING]), pod(), pod(name="second")) == [("warning", WHERE)]
-    (one,) = matches_of(ALONE, template(config=[SHARING]), workload(replicas=3))
-    assert one.message.startswith("TimeSlicing shares nothing")
+    (match,) = matches_of(ALONE, template(config=[SHARING]), workload(replicas=3))
+    assert match.message.startswith("TimeSlicing has no effect")
 
 
 def test_single_container_is_a_note() -> None:
@@ -112,6 +112,6 @@ def test_claim_is_limited_to_256_pods() -> None:
 
 def test_pods_of_all_workloads_are_counted() -> None:
     second = workload(name="b", replicas=57, resourceClaims=by_claim())
-    (one,) = matches_of(MANY, claim(), workload(replicas=200, resourceClaims=by_claim()), second)
-    assert one.document.name == "app"
-    assert one.message.startswith("257 pods of Deployment default/app and 1 more")
+    (match,) = matches_of(MANY, claim(), workload(replicas=200, resourceClaims=by_claim()), second)
+    assert match.document.name == "app"
+    assert match.message.startswith("257 pods of Deployment default/app and 1 more")

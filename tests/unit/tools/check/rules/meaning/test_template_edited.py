@@ -1,4 +1,4 @@
-"""Objects that the cluster has with another spec."""
+"""M413: objects that exist in the cluster with another spec."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_defaulting_makes_no_difference() -> None:
 
 
 def test_claims_created_from_the_template_are_counted() -> None:
-    (one,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER + USED)
-    assert "a claim made from it keeps the old spec" in one.help
-    assert "rollout restart" in one.help
+    (match,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER + USED)
+    assert "a claim created from it keeps the old spec" in match.help
+    assert "rollout restart" in match.help
     (none,) = matches_of(RULE, template(gpu_request(count=2)), cluster=IN_CLUSTER)
     assert "old spec" not in none.help
 
 
 def test_claim_spec_is_immutable() -> None:
-    held = claim({"name": "gpu", "exactly": STORED}, namespace="default")
-    assert levels_and_paths(RULE, claim(gpu_request(count=2)), cluster=held) == [("error", "ResourceClaim spec")]
+    stored = claim({"name": "gpu", "exactly": STORED}, namespace="default")
+    assert levels_and_paths(RULE, claim(gpu_request(count=2)), cluster=stored) == [("error", "ResourceClaim spec")]

@@ -1,4 +1,4 @@
-"""Files that are tried on the engine: what stays pending, and what could not be tried."""
+"""P501 and P502: objects that stay pending in the simulation, and objects that were not simulated."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ COUNT = "spec.devices.requests[0].exactly.count"
 def test_fitting_objects_are_not_reported() -> None:
     texts = (template(), workload(replicas=4))
     assert levels_and_paths(PENDING, *texts, fleet="t4-4x-pcie") == []
-    made = simulation_report(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), STATIC_RULES)
-    assert made is not None
-    assert made.outcome.fitting == 4
+    report = simulation_report(bundle_of("---\n".join(texts), fleet="t4-4x-pcie"), STATIC_RULES)
+    assert report is not None
+    assert report.outcome.fitting == 4
 
 
 def test_no_simulation_without_devices() -> None:
@@ -62,37 +62,39 @@ def test_no_simulation_without_devices() -> None:
 
 
 def test_location_is_the_smallest_change() -> None:
-    (one,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
-    assert (one.document.kind, one.path[-1]) == ("ResourceClaimTemplate", "count")
-    assert one.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
-    assert one.help == "to make it fit: ask for 4 devices instead of 8"
+    (match,) = matches_of(PENDING, template(gpu_request(count=8)), pod(), fleet="t4-4x-pcie")
+    assert (match.document.kind, match.path[-1]) == ("ResourceClaimTemplate", "count")
+    assert match.message == "Pod default/app stays pending: 8 devices asked, the node has 4"
+    assert match.help == "to make it fit: ask for 4 devices instead of 8"
 
 
 def test_smallest_change_accounts_for_other_pods() -> None:
-    """Two of four GPUs are held by another pod of the files: nobody waits for that."""
+    """Another pod of the files holds two of four GPUs; waiting for it is not suggested."""
     few = template(gpu_request(count=2), name="few")
     many = template(gpu_request(count=3), name="many")
     first = pod(name="first", resourceClaims=by_template("few"))
     second = pod(name="second", resourceClaims=by_template("many"))
-    (one,) = matches_of(PENDING, few, many, first, second, fleet="t4-4x-pcie")
-    assert one.document.name == "many"
-    assert one.path[-1] == "count"
-    assert one.help == "to make it fit: ask for 2 devices instead of 3"
+    (match,) = matches_of(PENDING, few, many, first, second, fleet="t4-4x-pcie")
+    assert match.document.name == "many"
+    assert match.path[-1] == "count"
+    assert match.help == "to make it fit: ask for 2 devices instead of 3"
 
 
 def test_nodes_without_matching_devices_are_an_error_despite_labels() -> None:
-    """Nothing is known of other labels, but those of the machine that it does go to do not help it."""
-    asks = template(request_with_selector('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
-    held = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
-    (one,) = matches_of(PENDING, asks, held, fleet="t4-4x-pcie,dgx-a100-40gb")
-    assert "keeps it off dgx-a100-40gb" in one.message
-    assert one.level is None
+    """Unknown labels could exclude other nodes, but the allowed machine has no matching device."""
+    ampere = template(request_with_selector('device.attributes["gpu.nvidia.com"].architecture == "Ampere"'))
+    t4_pod = pod(nodeSelector={"node.kubernetes.io/instance-type": "t4-4x-pcie"})
+    (match,) = matches_of(PENDING, ampere, t4_pod, fleet="t4-4x-pcie,dgx-a100-40gb")
+    assert "keeps it off dgx-a100-40gb" in match.message
+    assert match.level is None
 
 
 def test_pods_of_a_workload_are_grouped() -> None:
-    (one,) = matches_of(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
-    assert one.message.startswith("2 of 6 pods of Deployment default/app stay pending: every matching device is in use")
-    assert "free claim" not in one.help
+    (match,) = matches_of(PENDING, template(), workload(replicas=6), fleet="t4-4x-pcie")
+    assert match.message.startswith(
+        "2 of 6 pods of Deployment default/app stay pending: every matching device is in use"
+    )
+    assert "free claim" not in match.help
     (all_,) = matches_of(PENDING, template(gpu_request(count=5)), workload(replicas=2), fleet="t4-4x-pcie")
     assert all_.message.startswith("all 2 pods of Deployment default/app stay pending")
     (single,) = matches_of(PENDING, template(gpu_request(count=5)), workload("Job"), fleet="t4-4x-pcie")
@@ -101,8 +103,8 @@ def test_pods_of_a_workload_are_grouped() -> None:
 
 def test_claims_and_templates_without_pods_are_simulated() -> None:
     assert levels_and_paths(PENDING, claim(gpu_request(count=2)), fleet="t4") == [("error", f"ResourceClaim {COUNT}")]
-    (one,) = matches_of(PENDING, template(gpu_request(count=2)), fleet="t4")
-    assert one.message.startswith("a pod with template gpu stays pending")
+    (match,) = matches_of(PENDING, template(gpu_request(count=2)), fleet="t4")
+    assert match.message.startswith("a pod with template gpu stays pending")
 
 
 def test_location_in_an_older_version() -> None:
@@ -120,18 +122,20 @@ def test_node_labels_of_a_fleet_are_unknown() -> None:
 def test_errors_of_other_rules_are_not_repeated() -> None:
     texts = (template(gpu_request(deviceClassName="no-such-class")), pod())
     assert levels_and_paths(PENDING, *texts, fleet="t4") == []
-    made = simulation_report(bundle_of("---\n".join(texts), fleet="t4"), STATIC_RULES)
-    assert made is not None
-    assert [one.answers[0].reasons.headline.code for one in made.outcome.pending if one.answers[0].reasons] == [
-        "class-missing"
-    ]
+    report = simulation_report(bundle_of("---\n".join(texts), fleet="t4"), STATIC_RULES)
+    assert report is not None
+    assert [
+        pending_object.answers[0].reasons.headline.code
+        for pending_object in report.outcome.pending
+        if pending_object.answers[0].reasons
+    ] == ["class-missing"]
 
 
-# --- a cluster that is in use ----------------------------------------------------------------------------------------
+# --- allocated devices -----------------------------------------------------------------------------------------------
 
 
 def test_allocated_devices_are_unavailable() -> None:
-    held = """\
+    allocated = """\
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
@@ -141,12 +145,12 @@ status:
   allocation: {devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: t4, device: gpu-0}]}}
   reservedFor: [{resource: pods, name: other, uid: b}]
 """
-    (one,) = matches_of(PENDING, template(), pod(), fleet="t4=t4", cluster=held)
-    assert "in use, by claim default/other" in one.message
-    assert levels_and_paths(PENDING, template(), pod(), fleet="t4=2xt4", cluster=held) == []
+    (match,) = matches_of(PENDING, template(), pod(), fleet="t4=t4", cluster=allocated)
+    assert "in use, by claim default/other" in match.message
+    assert levels_and_paths(PENDING, template(), pod(), fleet="t4=2xt4", cluster=allocated) == []
 
 
-# --- not tried -------------------------------------------------------------------------------------------------------
+# --- not simulated ---------------------------------------------------------------------------------------------------
 
 ENTRY = "spec.resourceClaims[0].resourceClaimTemplateName"
 
@@ -159,14 +163,14 @@ def test_invalid_objects_and_their_users_are_skipped() -> None:
 
 
 def test_invalid_class_is_the_reason() -> None:
-    made = """\
+    device_class = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: large}
 spec: {selectors: [{cel: {expression: device.driver =}}]}
 """
-    (one,) = matches_of(NOT_TRIED, made, template(gpu_request(deviceClassName="large")), pod(), fleet="t4")
-    assert one.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
+    (match,) = matches_of(NOT_TRIED, device_class, template(gpu_request(deviceClassName="large")), pod(), fleet="t4")
+    assert match.message.endswith("ResourceClaimTemplate gpu: DeviceClass large has errors")
 
 
 def test_rejected_admin_access_is_skipped() -> None:
@@ -184,8 +188,8 @@ kind: ComputeDomain
 metadata: {name: domain}
 spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: channel}}}
 """
-    (one,) = matches_of(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
-    assert "the controller of the ComputeDomain makes template channel" in one.message
+    (match,) = matches_of(NOT_TRIED, domain, pod(resourceClaims=by_template("channel")), fleet="t4")
+    assert "the controller of the ComputeDomain creates template channel" in match.message
 
 
 @pytest.mark.parametrize("fleet", ["t4", "mi300x", "example"])
@@ -214,19 +218,21 @@ def test_selector_without_matches_is_simulated(fleet: str) -> None:
 )
 def test_each_mistake_is_reported_once(fleet: str, texts: list[str]) -> None:
     findings = check(bundle_of("---\n".join(texts), fleet=fleet))
-    assert [one.level for one in findings] == ["error"], findings
+    assert [finding.level for finding in findings] == ["error"], findings
     assert findings[0].code != "P501"
 
 
 def test_missing_devices_are_reported_once() -> None:
     request = gpu_request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
     findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
-    assert [(one.code, one.level) for one in findings] == [("P501", "error")]
+    assert [(finding.code, finding.level) for finding in findings] == [("P501", "error")]
 
 
 def test_template_of_an_invalid_class_is_skipped() -> None:
-    made = CLASS_OF_NOBODY.replace("==", "=")
-    assert levels_and_paths(PENDING, made, template(gpu_request(deviceClassName="mine")), pod(), fleet="t4") == []
+    device_class = CLASS_OF_NOBODY.replace("==", "=")
+    assert (
+        levels_and_paths(PENDING, device_class, template(gpu_request(deviceClassName="mine")), pod(), fleet="t4") == []
+    )
 
 
 def test_later_duplicate_is_simulated() -> None:

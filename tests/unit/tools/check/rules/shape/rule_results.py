@@ -1,4 +1,4 @@
-"""What one rule finds in a text, and what the text says once its fixes are done."""
+"""Runs a rule on texts and applies its fixes."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tests.unit.tools.check.bundles import bundle_of
 
 
 def matches_of(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[RuleMatch]:
-    """The findings of one rule; ``settings`` are those of a bundle."""
+    """The matches of a rule; ``settings`` are those of ``bundle_of``."""
     return list(rule.find(bundle_of(files, **settings)))
 
 
 def levels_and_messages(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[tuple[str, str]]:
-    """Level and message of the findings."""
-    return [(one.level or rule.level, one.message) for one in matches_of(rule, files, **settings)]
+    """Level and message of each match."""
+    return [(match.level or rule.level, match.message) for match in matches_of(rule, files, **settings)]
 
 
 def fixed_documents(rule: Rule, files: str | Mapping[str, str], **settings: Any) -> list[dict[str, Any]]:
-    """The documents once all fixes of a rule are done."""
+    """The documents after all fixes of a rule."""
     bundle = bundle_of(files, **settings)
     return apply_fixes(bundle, list(rule.find(bundle)))
 
 
 def apply_fixes(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any]]:
-    """The documents of a bundle after the fixes of these findings."""
+    """The documents of a bundle after the fixes of these matches."""
     edits: dict[Document, list[Edit]] = {}
-    for one in findings:
-        for document, edit in one.fix.edits if one.fix else ():
+    for match in findings:
+        for document, edit in match.fix.edits if match.fix else ():
             edits.setdefault(document, []).append(edit)
     return [edited(document.tree, edits.get(document, [])) for document in bundle.documents]
 
 
 def claim(requests: str, *, version: str = "v1", devices_extra: str = "") -> str:
-    """A ResourceClaim with these items of ``requests``; ``rest`` are lines of ``devices``."""
+    """A ResourceClaim with these items of ``requests``; ``devices_extra`` are further lines of ``devices``."""
     lines = [f"    {line}\n" for line in requests.strip("\n").split("\n")]
     return (
         f"apiVersion: resource.k8s.io/{version}\nkind: ResourceClaim\nmetadata:\n  name: gpu\nspec:\n  devices:\n"

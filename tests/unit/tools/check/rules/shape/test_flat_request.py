@@ -1,4 +1,4 @@
-"""Fields beside a request's name, in versions that have them under exactly."""
+"""S102: request fields next to the request's name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RULE = flat_request.RULE
 def test_fields_move_under_exactly() -> None:
     text = claim("- name: gpu\n  deviceClassName: gpu.example.com\n  count: 2")
     assert levels_and_messages(RULE, text) == [
-        ("error", "deviceClassName and count must stand under exactly, not beside the request's name")
+        ("error", "deviceClassName and count must be under exactly, not next to the request's name")
     ]
     assert devices_of(fixed_documents(RULE, text)[0])["requests"] == [
         {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
@@ -52,18 +52,18 @@ def test_fields_next_to_exactly_are_merged() -> None:
 
 def test_conflicting_values_have_no_fix() -> None:
     text = claim("- name: gpu\n  count: 2\n  exactly:\n    deviceClassName: gpu.example.com\n    count: 1")
-    (found,) = matches_of(RULE, text)
-    assert found.fix is None
-    assert found.help == "count is there twice, with different values: keep the right one under exactly"
+    (match,) = matches_of(RULE, text)
+    assert match.fix is None
+    assert match.help == "count is set twice with different values: keep the right one under exactly"
 
 
 def test_fields_next_to_first_available_have_no_fix() -> None:
     text = claim("- name: gpu\n  count: 2\n  firstAvailable:\n  - name: a\n    deviceClassName: gpu.example.com")
-    (found,) = matches_of(RULE, text)
-    assert found.fix is None
-    assert "firstAvailable" in found.help
+    (match,) = matches_of(RULE, text)
+    assert match.fix is None
+    assert "firstAvailable" in match.help
 
 
 def test_each_request_is_reported_once() -> None:
     text = claim("- name: a\n  deviceClassName: x.example.com\n  count: 2\n- name: b\n  deviceClassName: x.example.com")
-    assert [found.path[-2:] for found in matches_of(RULE, text)] == [(0, "deviceClassName"), (1, "deviceClassName")]
+    assert [match.path[-2:] for match in matches_of(RULE, text)] == [(0, "deviceClassName"), (1, "deviceClassName")]

@@ -1,4 +1,4 @@
-"""Documents that are no object, and what they seem to be."""
+"""S114: documents that are not objects, and what they look like."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RULE = fragment.RULE
 
 
 @pytest.mark.parametrize(
-    ("text", "seems"),
+    ("text", "description"),
     [
         ("containers: []\n", "part of a pod's spec"),
         ("spec: {nodeSelector: {a: b}}\n", "part of a pod or of a pod's template"),
@@ -20,20 +20,20 @@ RULE = fragment.RULE
         ("attributes: {a: {string: b}}\n", "a device of a ResourceSlice"),
         ("devices: {requests: []}\n", "part of a claim or of a ResourceSlice"),
         ("version: v1\nmig-configs: {}\n", "the configuration of nvidia-mig-parted"),
-        ("mig: {}\ndevicePlugin: {}\n", "the values of a Helm chart, that of NVIDIA's gpu-operator"),
-        ("gpuResourcesEnabledOverride: true\n", "the values of a Helm chart, that of driver gpu.nvidia.com"),
-        ("replicaCount: 3\n", "the values of a Helm chart, or some other configuration"),
+        ("mig: {}\ndevicePlugin: {}\n", "Helm values of NVIDIA's gpu-operator"),
+        ("gpuResourcesEnabledOverride: true\n", "Helm values of the chart of driver gpu.nvidia.com"),
+        ("replicaCount: 3\n", "Helm values or other configuration"),
     ],
 )
-def test_kind_of_fragment(text: str, seems: str) -> None:
+def test_kind_of_fragment(text: str, description: str) -> None:
     assert levels_and_messages(RULE, text) == [
-        ("note", f"no Kubernetes object, for want of apiVersion and kind; this looks like {seems}")
+        ("note", f"not a Kubernetes object: it has no apiVersion and no kind; it looks like {description}")
     ]
 
 
 def test_document_without_kind() -> None:
     ((_, message),) = levels_and_messages(RULE, "apiVersion: v2\nname: my-chart\n")
-    assert message.startswith("no Kubernetes object, for want of kind")
+    assert message.startswith("not a Kubernetes object: it has no kind;")
 
 
 def test_custom_kinds_are_objects() -> None:

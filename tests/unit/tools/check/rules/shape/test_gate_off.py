@@ -1,4 +1,4 @@
-"""Gates: what needs them, where they stand in a release, and what comes of an object without."""
+"""S110: the fields and kinds that need feature gates, and the consequences of disabled ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_class(**spec: Any) -> dict[str, Any]:
 
 
 EXACTLY: Final = {"deviceClassName": "a"}
-#: Objects that need a gate, each for another field.
+#: Objects that need a gate, one for each field.
 NEEDY: Final[list[tuple[str, dict[str, Any]]]] = [
     ("DRAPrioritizedList", a_claim({"firstAvailable": [{"name": "b", **EXACTLY}]})),
     ("DRADeviceTaints", a_claim({"exactly": {**EXACTLY, "tolerations": [{"operator": "Exists"}]}})),
@@ -84,7 +84,7 @@ def test_every_gate_with_dropped_fields_is_tested() -> None:
 
 
 def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
-    """Whether the API server would store something else than it got."""
+    """Whether the API server would store something else than it received."""
     bundle = bundle_of(json.dumps(tree))
     manifest = bundle.decoded[bundle.documents[0]]
     assert isinstance(manifest, Manifest)
@@ -99,19 +99,19 @@ def _is_changed(tree: dict[str, Any], gates: dict[str, bool]) -> bool:
 
 def test_fields_of_v1beta1() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  tolerations: [{operator: Exists}]", version="v1beta1")
-    (found,) = matches_of(RULE, text, kube="1.35")
-    assert found.path[-1] == "tolerations"
+    (match,) = matches_of(RULE, text, kube="1.35")
+    assert match.path[-1] == "tolerations"
 
 
 def test_message_and_help() -> None:
     text = claim("- name: a\n  exactly: {deviceClassName: a, tolerations: [{operator: Exists}]}")
-    (found,) = matches_of(RULE, text, kube="1.35")
-    assert found.message == (
+    (match,) = matches_of(RULE, text, kube="1.35")
+    assert match.message == (
         "tolerations needs feature gate DRADeviceTaints, alpha and off by default in Kubernetes 1.35, on by default "
         "since 1.36"
     )
-    assert found.help == (
-        "the API server drops the field without a word; no taint of a device counts either; switch it on with "
+    assert match.help == (
+        "the API server silently drops the field; device taints have no effect either; enable it with "
         "--feature-gates=DRADeviceTaints=true on all components"
     )
     assert matches_of(RULE, text) == []
@@ -121,15 +121,15 @@ def test_many_places_are_reported_at_the_first() -> None:
     devices = [{"name": f"gpu-{n}", "taints": [{"key": "a", "effect": "NoSchedule"}]} for n in range(3)]
     tree = a_slice({})
     tree["spec"]["devices"] = devices
-    (found,) = matches_of(RULE, json.dumps(tree), kube="1.35")
-    assert found.path == ("spec", "devices", 0, "taints")
-    assert "(here and in 2 more places)" in found.message
+    (match,) = matches_of(RULE, json.dumps(tree), kube="1.35")
+    assert match.path == ("spec", "devices", 0, "taints")
+    assert "(here and in 2 more places)" in match.message
 
 
 def test_release_without_the_field_rejects_it() -> None:
-    (found,) = matches_of(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
-    assert found.level == "error"
-    assert "which Kubernetes 1.35 does not have (it came with 1.36)" in found.message
+    (match,) = matches_of(RULE, json.dumps(a_slice({"attributes": {"a": {"strings": ["x"]}}})), kube="1.35")
+    assert match.level == "error"
+    assert "which Kubernetes 1.35 does not have (added in 1.36)" in match.message
 
 
 def test_gated_kinds() -> None:
@@ -137,9 +137,9 @@ def test_gated_kinds() -> None:
         "apiVersion: resource.k8s.io/v1beta2\nkind: DeviceTaintRule\nmetadata: {name: a}\n"
         "spec: {taint: {key: a, effect: NoSchedule}}\n"
     )
-    (found,) = matches_of(RULE, rule)
-    assert found.level == "warning"
-    assert "--runtime-config=resource.k8s.io/v1beta2=true" in found.help
+    (match,) = matches_of(RULE, rule)
+    assert match.level == "warning"
+    assert "--runtime-config=resource.k8s.io/v1beta2=true" in match.help
     assert "DRADeviceTaints," in matches_of(RULE, rule, kube="1.34")[0].message
     assert matches_of(RULE, rule, kube="1.37") == []
 
@@ -154,5 +154,5 @@ spec:
   - name: a
     resources: {limits: {deviceclass.resource.kubernetes.io/gpu.example.com: 1}}
 """
-    assert [found.level for found in matches_of(RULE, text, kube="1.35")] == ["error"]
+    assert [match.level for match in matches_of(RULE, text, kube="1.35")] == ["error"]
     assert matches_of(RULE, text) == []

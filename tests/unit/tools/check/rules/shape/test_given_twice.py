@@ -1,4 +1,4 @@
-"""Objects of one kind and name."""
+"""S113: objects with the same kind and name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TWO = claim("- name: a\n  exactly: {deviceClassName: a, count: 2}")
 
 def test_different_spec_in_one_file_is_an_error() -> None:
     assert levels_and_messages(RULE, f"{ONE}---\n{TWO}") == [
-        ("error", "ResourceClaim default/gpu is in line 4 already, with another spec, which cannot be changed")
+        ("error", "ResourceClaim default/gpu is already defined on line 4, with a different spec, which is immutable")
     ]
 
 
@@ -25,7 +25,7 @@ def test_equal_objects_are_a_note() -> None:
 
 def test_files_of_one_folder_are_a_note() -> None:
     assert levels_and_messages(RULE, {"x/a.yaml": ONE, "x/b.yaml": TWO}) == [
-        ("note", "ResourceClaim default/gpu is in a.yaml:4 already, with another spec, which cannot be changed")
+        ("note", "ResourceClaim default/gpu is already defined in a.yaml:4, with a different spec, which is immutable")
     ]
     assert levels_and_messages(RULE, {"x/a.yaml": ONE, "y/a.yaml": TWO}) == []
 

@@ -1,4 +1,4 @@
-"""Selectors of key, operator and values, as the CEL that was meant."""
+"""S104: selectors of key, operator and values, and their conversion to CEL."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def request(selector: str, device_class: str = "gpu.nvidia.com") -> str:
     ],
 )
 def test_conversion_to_cel(key: str, operator: str, values: list[str], expression: str) -> None:
-    meant = to_cel(key, operator, values, "gpu.nvidia.com")
-    assert meant is not None
-    assert meant.expression == expression
-    assert meant.assumptions
+    conversion = to_cel(key, operator, values, "gpu.nvidia.com")
+    assert conversion is not None
+    assert conversion.expression == expression
+    assert conversion.assumptions
     compile_selector(expression, Features("1.36"))
 
 
@@ -60,11 +60,11 @@ def test_selectors_that_cannot_be_converted(key: str, operator: str, values: lis
 
 def test_fix_is_unsafe_and_states_its_assumption() -> None:
     text = request('{key: memory, operator: Gt, values: ["16000"]}')
-    (found,) = matches_of(RULE, text)
+    (match,) = matches_of(RULE, text)
     assert matches_of(unknown_field.RULE, text) == []
-    assert found.fix is not None
-    assert not found.fix.safe
-    assert found.fix.text == "select with CEL (16000 is read as 16000Mi, since no unit is written)"
+    assert match.fix is not None
+    assert not match.fix.safe
+    assert match.fix.text == "select with CEL (16000 is read as 16000Mi because it has no unit)"
     assert fixed_documents(RULE, text)[0]["spec"]["devices"]["requests"][0]["exactly"]["selectors"] == [
         {"cel": {"expression": f'{SIZE}.memory.isGreaterThan(quantity("16000Mi"))'}}
     ]
@@ -80,8 +80,8 @@ spec:
   selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]
 """
     selector = "{key: architecture, operator: In, values: [Ampere]}"
-    (found,) = matches_of(RULE, request(selector, "mine") + device_class)
-    assert found.fix is not None
+    (match,) = matches_of(RULE, request(selector, "mine") + device_class)
+    assert match.fix is not None
     (without,) = matches_of(RULE, request(selector, "mine"))
     assert without.fix is None
     assert without.help.startswith("write cel:")

@@ -1,4 +1,4 @@
-"""Kinds that do not exist."""
+"""S107: kinds that do not exist."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def manifest(version: str, kind: str, spec: str = "{}") -> str:
 
 def test_misspelled_kind() -> None:
     text = manifest("resource.k8s.io/v1", "ResourceClaims")
-    assert levels_and_messages(RULE, text) == [("error", "there is no kind ResourceClaims in resource.k8s.io/v1")]
+    assert levels_and_messages(RULE, text) == [("error", "resource.k8s.io/v1 has no kind ResourceClaims")]
     assert fixed_documents(RULE, text)[0]["kind"] == "ResourceClaim"
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "right"),
+    ("version", "kind", "expected"),
     [
         ("v1", "ResourceClaim", "resource.k8s.io/v1"),
         ("v1", "Deployment", "apps/v1"),
@@ -31,13 +31,13 @@ def test_misspelled_kind() -> None:
         ("apps/v1", "Pod", "v1"),
     ],
 )
-def test_kind_of_another_group(version: str, kind: str, right: str) -> None:
+def test_kind_of_another_group(version: str, kind: str, expected: str) -> None:
     text = manifest(version, kind)
-    assert fixed_documents(RULE, text)[0]["apiVersion"] == right
-    (found,) = matches_of(RULE, text)
-    assert found.path == ("apiVersion",)
-    assert found.fix is not None
-    assert not found.fix.safe
+    assert fixed_documents(RULE, text)[0]["apiVersion"] == expected
+    (match,) = matches_of(RULE, text)
+    assert match.path == ("apiVersion",)
+    assert match.fix is not None
+    assert not match.fix.safe
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_kind_of_another_group(version: str, kind: str, right: str) -> None:
 def test_classic_dra(version: str, kind: str, spec: str) -> None:
     text = manifest(version, kind, spec)
     assert levels_and_messages(RULE, text) == [
-        ("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 no longer has")
+        ("error", f"{kind} of {version} is classic DRA, which Kubernetes 1.32 removed")
     ]
-    (found,) = matches_of(RULE, text)
-    assert found.help
-    assert found.fix is None
+    (match,) = matches_of(RULE, text)
+    assert match.help
+    assert match.fix is None
     assert levels_and_messages(unknown_field.RULE, text) == []
 
 
@@ -78,9 +78,9 @@ def test_classic_dra_field_in_any_version() -> None:
     text = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n"
     text += "  resourceClassName: gpu.example.com\n  allocationMode: WaitForFirstConsumer\n"
     assert levels_and_messages(RULE, text) == [
-        ("error", "resourceClassName is classic DRA, which Kubernetes 1.32 no longer has")
+        ("error", "resourceClassName is classic DRA, which Kubernetes 1.32 removed")
     ]
-    assert [one.code for one in check(bundle_of(text))] == ["S107"]
+    assert [finding.code for finding in check(bundle_of(text))] == ["S107"]
 
 
 def test_vendor_specific_parameters_of_classic_dra() -> None:

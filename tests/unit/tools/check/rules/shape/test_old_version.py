@@ -1,4 +1,4 @@
-"""Which versions are old for which release, and the fix: the same object as the API server would convert it to."""
+"""S101: versions that a release does not serve. The fix equals the API server's conversion."""
 
 from __future__ import annotations
 
@@ -29,17 +29,21 @@ def test_v1_is_current() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "level", "words"),
+    ("version", "level", "message"),
     [
-        ("v1beta2", "warning", "resource.k8s.io/v1beta2 is not served by default, and gone in 1.39"),
-        ("v1beta1", "warning", "resource.k8s.io/v1beta1 is not served by default, and gone in 1.38"),
-        ("v1alpha3", "error", "Kubernetes 1.36 has no ResourceClaim in resource.k8s.io/v1alpha3: removed in 1.34"),
-        ("v1alpha2", "error", "there is no ResourceClaim in resource.k8s.io/v1alpha2"),
-        ("v2", "error", "there is no ResourceClaim in resource.k8s.io/v2"),
+        ("v1beta2", "warning", "resource.k8s.io/v1beta2 is not served by default and is removed in 1.39"),
+        ("v1beta1", "warning", "resource.k8s.io/v1beta1 is not served by default and is removed in 1.38"),
+        (
+            "v1alpha3",
+            "error",
+            "Kubernetes 1.36 has no ResourceClaim in resource.k8s.io/v1alpha3: it was removed in 1.34",
+        ),
+        ("v1alpha2", "error", "resource.k8s.io/v1alpha2 has no kind ResourceClaim"),
+        ("v2", "error", "resource.k8s.io/v2 has no kind ResourceClaim"),
     ],
 )
-def test_versions_of_claims(version: str, level: str, words: str) -> None:
-    assert levels_and_messages(RULE, claim(FLAT, version=version)) == [(level, words)]
+def test_versions_of_claims(version: str, level: str, message: str) -> None:
+    assert levels_and_messages(RULE, claim(FLAT, version=version)) == [(level, message)]
 
 
 @pytest.mark.parametrize(
@@ -129,10 +133,10 @@ def test_fields_of_classic_dra_are_removed() -> None:
 
 
 def test_the_fix_is_safe() -> None:
-    (found,) = matches_of(RULE, claim(FLAT, version="v1beta1"))
-    assert found.fix is not None
-    assert found.fix.safe
-    assert found.fix.text == "write resource.k8s.io/v1, and move the requests' fields under exactly"
+    (match,) = matches_of(RULE, claim(FLAT, version="v1beta1"))
+    assert match.fix is not None
+    assert match.fix.safe
+    assert match.fix.text == "write resource.k8s.io/v1, and move the requests' fields under exactly"
 
 
 names = st.sampled_from(["a", "b", "gpu-0"])

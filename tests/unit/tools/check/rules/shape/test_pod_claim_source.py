@@ -1,4 +1,4 @@
-"""``source`` around the name of a pod's claim."""
+"""S103: ``source`` around the name of a pod's claim."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_templates_of_workloads() -> None:
 
 @pytest.mark.parametrize("source", ["{}", "one-gpu", "{resourceClaimName: a}, resourceClaimName: b"])
 def test_ambiguous_source_has_no_fix(source: str) -> None:
-    (found,) = matches_of(RULE, deployment(f"{{name: gpu, source: {source}}}"))
-    assert found.fix is None
-    assert found.help
+    (match,) = matches_of(RULE, deployment(f"{{name: gpu, source: {source}}}"))
+    assert match.fix is None
+    assert match.help

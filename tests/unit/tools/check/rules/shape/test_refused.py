@@ -1,4 +1,4 @@
-"""What the API server says and no other rule explains."""
+"""S109: errors of the API server that no other rule explains."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ GOOD = "- name: a\n  exactly: {deviceClassName: a}"
 
 def test_server_message_at_the_written_path() -> None:
     text = claim("- name: a\n  deviceClassName: a\n  count: -1", version="v1beta1")
-    (found,) = matches_of(RULE, text)
-    assert found.message == "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"
-    assert found.path == ("spec", "devices", "requests", 0, "count")
+    (match,) = matches_of(RULE, text)
+    assert match.message == "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"
+    assert match.path == ("spec", "devices", "requests", 0, "count")
 
 
 def test_missing_field_is_reported_at_its_parent() -> None:
-    (found,) = matches_of(RULE, claim("- name: a"))
-    assert found.path == ("spec", "devices", "requests", 0)
-    assert "exactly one of `exactly` or `firstAvailable` is required" in found.message
+    (match,) = matches_of(RULE, claim("- name: a"))
+    assert match.path == ("spec", "devices", "requests", 0)
+    assert "exactly one of `exactly` or `firstAvailable` is required" in match.message
 
 
 def test_slices_classes_and_taint_rules() -> None:
@@ -80,9 +80,9 @@ spec:
       resourceClaims: [{name: gpu, resourceClaimName: a}]
       containers: [{name: a, resources: {claims: [{name: gpus}]}}]
 """
-    (found,) = matches_of(RULE, text)
-    assert found.path == ("spec", "template", "spec", "containers", 0, "resources", "claims", 0)
-    assert 'Not found: "gpus"' in found.message
+    (match,) = matches_of(RULE, text)
+    assert match.path == ("spec", "template", "spec", "containers", 0, "resources", "claims", 0)
+    assert 'Not found: "gpus"' in match.message
 
 
 @pytest.mark.parametrize(
@@ -112,19 +112,19 @@ def test_errors_of_disabled_gates_are_left_to_their_rule() -> None:
 def test_placeholders_are_a_note() -> None:
     text = claim(GOOD).replace("name: gpu\n", "name: ${APP}-gpu\n", 1)
     assert levels_and_messages(RULE, text) == [
-        ("note", '"${APP}-gpu" is to be filled in: as it stands, the API server refuses the ResourceClaim')
+        ("note", '"${APP}-gpu" is a placeholder: as written, the API server rejects the ResourceClaim')
     ]
 
 
 @pytest.mark.parametrize(
-    ("written", "meant", "safe"),
+    ("written", "expected", "safe"),
     [("all", "All", True), ("Exact", "ExactCount", False), ("exactcount", "ExactCount", True)],
 )
-def test_unsupported_value_is_corrected(written: str, meant: str, safe: bool) -> None:
+def test_unsupported_value_is_corrected(written: str, expected: str, safe: bool) -> None:
     text = claim(f"- name: a\n  exactly: {{deviceClassName: a, allocationMode: {written}}}")
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert (found.fix.text, found.fix.safe) == (f"write {meant}", safe)
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert (match.fix.text, match.fix.safe) == (f"write {expected}", safe)
 
 
 def test_unknown_claim_of_a_container_is_corrected() -> None:
@@ -135,9 +135,9 @@ spec:
   containers: [{name: c, image: i, resources: {claims: [{name: gpuu}]}}]
   resourceClaims: [{name: gpu, resourceClaimName: x}, {name: nic, resourceClaimName: z}]
 """
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert (found.fix.text, found.fix.safe) == ("write gpu", False)
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert (match.fix.text, match.fix.safe) == ("write gpu", False)
     assert fixed_documents(RULE, text)[0]["spec"]["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
 
 

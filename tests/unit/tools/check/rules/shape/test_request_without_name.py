@@ -1,4 +1,4 @@
-"""Names of requests: missing ones, and those that are no labels."""
+"""S105: requests without a valid name, and the names that the fix gives them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def nameless_request(name: str) -> str:
 def test_name_from_the_class() -> None:
     assert fixed_names(claim(nameless_request("mig.nvidia.com"))) == ["mig"]
     assert fixed_names(claim(nameless_request("my-fine-class"))) == ["gpu"]
-    (found,) = matches_of(RULE, claim(nameless_request("mig.nvidia.com")))
-    assert found.fix is not None
-    assert found.fix.safe
+    (match,) = matches_of(RULE, claim(nameless_request("mig.nvidia.com")))
+    assert match.fix is not None
+    assert match.fix.safe
 
 
 def test_name_is_the_first_field() -> None:
@@ -40,7 +40,8 @@ def test_name_is_the_first_field() -> None:
 
 
 def test_several_names_are_numbered() -> None:
-    requests = f"{nameless_request('gpu.nvidia.com')}\n- name: gpu-1\n  exactly: {{deviceClassName: a}}\n{nameless_request('x')}"
+    named = "- name: gpu-1\n  exactly: {deviceClassName: a}"
+    requests = "\n".join([nameless_request("gpu.nvidia.com"), named, nameless_request("x")])
     assert fixed_names(claim(requests)) == ["gpu-2", "gpu-1", "gpu-3"]
 
 
@@ -55,7 +56,7 @@ def test_alternatives_need_names() -> None:
         "an alternative of a request needs a name"
     ] * 2
     (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
-    assert [one["name"] for one in request["firstAvailable"]] == ["gpu-1", "gpu-2"]
+    assert [alternative["name"] for alternative in request["firstAvailable"]] == ["gpu-1", "gpu-2"]
 
 
 def test_invalid_name_is_fixed_in_all_references() -> None:
@@ -79,12 +80,12 @@ spec:
         "- name: myGPU.0\n  exactly: {deviceClassName: a}\n- name: ok\n  exactly: {deviceClassName: a}",
         devices_extra=rest,
     )
-    (found,) = matches_of(RULE, text + pod)
-    assert found.message == "\"myGPU.0\" cannot be the name of a request: it must be lower-case letters, digits and '-'"
-    assert found.fix is not None
-    assert not found.fix.safe
+    (match,) = matches_of(RULE, text + pod)
+    assert match.message == "\"myGPU.0\" is not a valid request name: use lower-case letters, digits and '-'"
+    assert match.fix is not None
+    assert not match.fix.safe
     mended_claim, mended_pod = fixed_documents(RULE, text + pod)
-    assert [one["name"] for one in devices_of(mended_claim)["requests"]] == ["my-gpu-0", "ok"]
+    assert [request["name"] for request in devices_of(mended_claim)["requests"]] == ["my-gpu-0", "ok"]
     assert devices_of(mended_claim)["constraints"][0]["requests"] == ["my-gpu-0", "ok"]
     assert mended_pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "a", "request": "my-gpu-0"}]
 
@@ -97,16 +98,19 @@ def test_server_error_is_not_repeated() -> None:
 @given(st.lists(st.text(st.sampled_from("aB0-._/ é"), max_size=70), min_size=1, max_size=4))
 def test_every_name_can_be_fixed(written: list[str]) -> None:
     items = "\n".join(f"- name: {name!r}\n  exactly: {{deviceClassName: gpu.x}}" for name in dict.fromkeys(written))
-    found = fixed_names(claim(items))
-    assert not any(label_problems(name) for name in found)
-    assert len(set(found)) == len(found)
+    names = fixed_names(claim(items))
+    assert not any(label_problems(name) for name in names)
+    assert len(set(names)) == len(names)
 
 
 def test_several_undefined_names_are_assigned_in_order() -> None:
     rest = "    constraints:\n    - requests: [gpu-0, gpu-1]\n      matchAttribute: gpu.amd.com/parentDeviceID\n"
     text = claim(f"{nameless_request('gpu.amd.com')}\n{nameless_request('gpu.amd.com')}", devices_extra=rest)
     assert fixed_names(text) == ["gpu-0", "gpu-1"]
-    assert [one.fix.safe for one in matches_of(RULE, text) if one.fix] == [False, False]  # which is which is a guess
+    assert [match.fix.safe for match in matches_of(RULE, text) if match.fix] == [
+        False,
+        False,
+    ]  # the assignment is a guess
 
 
 def test_generated_name_avoids_referenced_names() -> None:

@@ -1,4 +1,4 @@
-"""Slices and their pools."""
+"""S111: slices without a pool."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def test_missing_pool_fields_are_added() -> None:
     text = a_slice("a", f"{BARE}, pool: {{name: mine}}")
     assert fixed_documents(RULE, text)[0]["spec"]["pool"] == {"name": "mine", "resourceSliceCount": 1}
     assert levels_and_messages(RULE, text) == [
-        ("error", "a ResourceSlice is part of a pool, and pool.resourceSliceCount is missing")
+        ("error", "a ResourceSlice belongs to a pool, but this one has no pool.resourceSliceCount")
     ]
     assert levels_and_messages(refused.RULE, text) == []
 
 
 def test_no_fix_without_a_node() -> None:
-    (found,) = matches_of(RULE, a_slice("a", "driver: gpu.example.com, allNodes: true, devices: []"))
-    assert found.fix is None
-    assert found.help
+    (match,) = matches_of(RULE, a_slice("a", "driver: gpu.example.com, allNodes: true, devices: []"))
+    assert match.fix is None
+    assert match.help
 
 
 def test_zero_count_is_left_to_the_api_server() -> None:

@@ -1,4 +1,4 @@
-"""Slices of one pool that disagree."""
+"""S115: slices of one pool that contradict each other."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ spec:
 
 
 def test_both_places_are_reported() -> None:
-    (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
-    assert found.path == ("spec", "devices", 0, "name")
-    assert found.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
-    assert found.help == "the other is at file.yaml:9:20"
+    (match,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 2, "gpu-0"))
+    assert match.path == ("spec", "devices", 0, "name")
+    assert match.message == "pool gpu.example.com/worker-1: device gpu-0 is in ResourceSlice a too"
+    assert match.help == "the other is at file.yaml:9:20"
 
 
 def test_different_counts() -> None:
-    (found,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
-    assert found.path == ("spec", "pool", "resourceSliceCount")
+    (match,) = matches_of(RULE, a_slice("a", 2, "gpu-0") + a_slice("b", 3, "gpu-1"))
+    assert match.path == ("spec", "pool", "resourceSliceCount")
 
 
 def test_consistent_slices() -> None:
@@ -39,6 +39,6 @@ def test_consistent_slices() -> None:
 
 
 def test_slices_of_different_folders_are_independent() -> None:
-    one, two = RULE.bad.split("---\n")
-    assert levels_and_messages(RULE, {"a/a.yaml": one, "b/b.yaml": two}) == []
-    assert [level for level, _ in levels_and_messages(RULE, {"a/a.yaml": one, "a/b.yaml": two})] == ["warning"]
+    first, second = RULE.bad.split("---\n")
+    assert levels_and_messages(RULE, {"a/a.yaml": first, "b/b.yaml": second}) == []
+    assert [level for level, _ in levels_and_messages(RULE, {"a/a.yaml": first, "a/b.yaml": second})] == ["warning"]

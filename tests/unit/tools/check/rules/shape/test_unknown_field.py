@@ -1,4 +1,4 @@
-"""Fields that a kind does not have, and what was meant."""
+"""S106: fields that a kind does not have, and the intended ones."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ GOOD = "- name: gpu\n  exactly: {deviceClassName: gpu.example.com}\n"
 
 def test_similar_field_is_an_unsafe_fix() -> None:
     text = claim(GOOD, devices_extra="    constraint: []\n")
-    (found,) = matches_of(RULE, text)
-    assert found.message == 'DeviceClaim has no field "constraint"'
-    assert found.help == "did you mean constraints?"
-    assert found.fix is not None
-    assert not found.fix.safe
+    (match,) = matches_of(RULE, text)
+    assert match.message == 'DeviceClaim has no field "constraint"'
+    assert match.help == "did you mean constraints?"
+    assert match.fix is not None
+    assert not match.fix.safe
     assert "constraints" in devices_of(fixed_documents(RULE, text)[0])
 
 
 def test_existing_field_is_not_overwritten() -> None:
-    (found,) = matches_of(RULE, claim(GOOD, devices_extra="    constraint: []\n    constraints: []\n"))
-    assert found.fix is None
+    (match,) = matches_of(RULE, claim(GOOD, devices_extra="    constraint: []\n    constraints: []\n"))
+    assert match.fix is None
 
 
 def test_field_moves_to_its_level() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  requests: []\n"
     assert fixed_documents(RULE, text)[0]["spec"] == {"devices": {"requests": []}}
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert not found.fix.safe
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert not match.fix.safe
 
 
 def test_template_without_inner_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: a}\nspec:\n  devices: {}\n"
     assert fixed_documents(RULE, text)[0]["spec"] == {"spec": {"devices": {}}}
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert found.fix.safe
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert match.fix.safe
 
 
 def test_basic_is_removed_in_v1() -> None:
@@ -62,9 +62,9 @@ spec:
     assert fixed_documents(RULE, text)[0]["spec"]["devices"] == [
         {"name": "gpu-0", "attributes": {"model": {"string": "A"}}}
     ]
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert found.fix.safe
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert match.fix.safe
 
 
 def test_kinds_of_other_groups() -> None:
@@ -82,15 +82,15 @@ def test_custom_kinds_are_not_checked() -> None:
 def test_claim_with_inner_spec() -> None:
     text = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  spec:\n"
     text += "    devices: {requests: [{name: gpu, exactly: {deviceClassName: a}}]}\n"
-    (found,) = matches_of(RULE, text)
-    assert found.help == "only a template has a spec in its spec"
-    assert found.fix is not None
-    assert found.fix.safe
+    (match,) = matches_of(RULE, text)
+    assert match.help == "only a template has a spec inside its spec"
+    assert match.fix is not None
+    assert match.fix.safe
     assert list(fixed_documents(RULE, text)[0]["spec"]) == ["devices"]
 
 
 def test_pod_entry_with_a_class() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n"
-    (found,) = matches_of(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
-    assert found.fix is None
-    assert "whose requests name the class" in found.help
+    (match,) = matches_of(RULE, text + "  resourceClaims: [{name: gpu, deviceClassName: gpu.intel.com}]\n")
+    assert match.fix is None
+    assert "whose requests name the class" in match.help

@@ -1,4 +1,4 @@
-"""Bare values in slices."""
+"""S112: bare values in slices."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ spec:
 )
 def test_type_from_the_driver_or_the_value(written: str, typed: Any, safe: bool) -> None:
     text = a_slice(written)
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert found.fix.safe is safe
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert match.fix.safe is safe
     assert fixed_documents(RULE, text)[0]["spec"]["devices"][0]["attributes"] == typed
     assert levels_and_messages(wrong_type.RULE, text) == []
 
 
 def test_bare_capacity() -> None:
     text = a_slice(capacity="{memory: 40Gi, cores: 108}")
-    assert levels_and_messages(RULE, text)[0] == ("error", "memory is a bare quantity, and must be {value: 40Gi}")
+    assert levels_and_messages(RULE, text)[0] == ("error", "memory is a bare quantity, expected {value: 40Gi}")
     assert fixed_documents(RULE, text)[0]["spec"]["devices"][0]["capacity"] == {
         "memory": {"value": "40Gi"},
         "cores": {"value": 108},
@@ -59,8 +59,8 @@ def test_bare_capacity() -> None:
 
 
 def test_invalid_quantity_has_no_fix() -> None:
-    (found,) = matches_of(RULE, a_slice(capacity="{memory: lots}"))
-    assert found.fix is None
+    (match,) = matches_of(RULE, a_slice(capacity="{memory: lots}"))
+    assert match.fix is None
 
 
 def test_fragment_of_a_slice() -> None:
@@ -77,14 +77,14 @@ def test_typed_values_are_not_reported() -> None:
 
 def test_common_notations_of_memory() -> None:
     text = SLICE_OF_MEMORY.format(memory="40GB")
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert (found.fix.text, found.fix.safe) == ("write value: 40G", False)
-    (found,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
-    assert found.fix is not None
-    assert found.fix.safe
-    (found,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="much"))
-    assert found.fix is None
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert (match.fix.text, match.fix.safe) == ("write value: 40G", False)
+    (match,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="40GiB"))
+    assert match.fix is not None
+    assert match.fix.safe
+    (match,) = matches_of(RULE, SLICE_OF_MEMORY.format(memory="much"))
+    assert match.fix is None
 
 
 SLICE_OF_MEMORY = """\

@@ -1,4 +1,4 @@
-"""Values of another type than the field's, and those that can only mean one thing."""
+"""S108: values of another type than the field's, and their conversion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def claim_with_fields(fields: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("written", "field", "meant", "safe"),
+    ("written", "field", "expected", "safe"),
     [
         ('count: "2"', "count", 2, True),
         ('adminAccess: "true"', "adminAccess", True, True),
@@ -38,19 +38,19 @@ def claim_with_fields(fields: str) -> str:
         ("selectors: [{cel: 'true'}]", "selectors", [{"cel": {"expression": "true"}}], True),
     ],
 )
-def test_conversions(written: str, field: str, meant: Any, safe: bool) -> None:
+def test_conversions(written: str, field: str, expected: Any, safe: bool) -> None:
     text = claim_with_fields(written)
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
-    assert found.fix.safe is safe
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
+    assert match.fix.safe is safe
     (request,) = devices_of(fixed_documents(RULE, text)[0])["requests"]
-    assert request["exactly"][field] == meant
+    assert request["exactly"][field] == expected
 
 
 @pytest.mark.parametrize("written", ["count: two", "count: 1.5", "selectors: {cell: {}}", "adminAccess: maybe"])
 def test_values_without_conversion(written: str) -> None:
-    (found,) = matches_of(RULE, claim_with_fields(written))
-    assert found.fix is None
+    (match,) = matches_of(RULE, claim_with_fields(written))
+    assert match.fix is None
 
 
 def test_single_name_becomes_a_list() -> None:
@@ -60,13 +60,13 @@ def test_single_name_becomes_a_list() -> None:
 
 def test_messages() -> None:
     assert levels_and_messages(RULE, claim_with_fields('count: "2"')) == [
-        ("error", 'count is the string "2", and must be a whole number')
+        ("error", 'count is the string "2", expected an integer')
     ]
     assert levels_and_messages(RULE, claim_with_fields("selectors: {}")) == [
-        ("error", "selectors is an object, and must be a list")
+        ("error", "selectors is an object, expected a list")
     ]
     assert levels_and_messages(RULE, claim_with_fields("capacity: {requests: {memory: lots}}")) == [
-        ("error", 'memory is the string "lots", and must be a quantity')
+        ("error", 'memory is the string "lots", expected a quantity')
     ]
 
 

@@ -1,4 +1,4 @@
-"""Claims around an expression, and what a rule says of them."""
+"""Runs a rule on a claim with a selector, and applies its fixes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NVIDIA = 'device.attributes["gpu.nvidia.com"]'
 
 
 def claim(expression: str, *, class_name: str = "gpu.nvidia.com", devices_extra: str = "") -> str:
-    """A claim for one device that fits an expression; ``more`` is YAML below ``devices``."""
+    """A claim for one device with a selector; ``devices_extra`` is YAML below ``devices``."""
     text = f"""\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
@@ -38,41 +38,45 @@ def bundle(
     *,
     drivers: Mapping[str, str] | None = None,
     driver_gates: Mapping[str, Mapping[str, bool]] | None = None,
-    **world: Any,
+    **cluster: Any,
 ) -> Bundle:
-    """A bundle for these releases and gates of drivers."""
-    made = bundle_of(text, **world)
-    return Bundle(made.documents, CheckSettings(made.features, drivers or {}, driver_gates or {}), made.cluster)
+    """A bundle for these releases and feature gates of drivers."""
+    plain_bundle = bundle_of(text, **cluster)
+    return Bundle(
+        plain_bundle.documents,
+        CheckSettings(plain_bundle.features, drivers or {}, driver_gates or {}),
+        plain_bundle.cluster,
+    )
 
 
 def matches_of(rule: Rule, text: str, **settings: Any) -> list[RuleMatch]:
-    """What a rule finds."""
+    """The matches of a rule."""
     return list(rule.find(bundle(text, **settings)))
 
 
 def levels_and_messages(rule: Rule, text: str, **settings: Any) -> list[tuple[str, str]]:
-    """Level and message of what a rule finds."""
-    return [(one.level or rule.level, one.message) for one in matches_of(rule, text, **settings)]
+    """Level and message of each match."""
+    return [(match.level or rule.level, match.message) for match in matches_of(rule, text, **settings)]
 
 
 def selector_messages(
     rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any
 ) -> list[tuple[str, str]]:
-    """Level and message of what a rule finds in the selector of a claim."""
+    """Level and message of each match in the selector of a claim."""
     return levels_and_messages(rule, claim(expression, class_name=class_name), **settings)
 
 
 def fixed_document(rule: Rule, text: str, **settings: Any) -> dict[str, Any]:
-    """The first document once the first fix of a rule is done; as it was where there is none."""
+    """The first document after the first fix of a rule; unchanged if there is no fix."""
     documents = bundle(text, **settings).documents
-    fixes = [one.fix for one in matches_of(rule, text, **settings) if one.fix is not None]
+    fixes = [match.fix for match in matches_of(rule, text, **settings) if match.fix is not None]
     edits = [edit for document, edit in fixes[0].edits if document.index == 0] if fixes else []
     tree: dict[str, Any] = edited(documents[0].tree, edits)
     return tree
 
 
 def fixed_expressions(rule: Rule, expression: str, *, class_name: str = "gpu.nvidia.com", **settings: Any) -> list[str]:
-    """The request's expressions once the first fix of a rule is done."""
+    """The request's expressions after the first fix of a rule."""
     tree = fixed_document(rule, claim(expression, class_name=class_name), **settings)
     request = tree["spec"]["devices"]["requests"][0]["exactly"]
-    return [one["cel"]["expression"] for one in request.get("selectors", ())]
+    return [selector["cel"]["expression"] for selector in request.get("selectors", ())]

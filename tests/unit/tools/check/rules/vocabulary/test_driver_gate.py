@@ -1,4 +1,4 @@
-"""Parameters for which the driver needs a gate that is off."""
+"""V309: parameters that need a disabled driver feature gate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ RULE = driver_gate.RULE
 
 
 def test_message_and_help() -> None:
-    (found,) = matches_of(RULE, RULE.bad)
-    assert found.message == (
-        "TimeSlicing needs feature gate TimeSlicingSettings of gpu.nvidia.com, which is off by default: the driver "
-        "then refuses the claim, and its pods stay in ContainerCreating"
+    (match,) = matches_of(RULE, RULE.bad)
+    assert match.message == (
+        "TimeSlicing needs feature gate TimeSlicingSettings of gpu.nvidia.com, which is disabled by default: the "
+        "driver rejects the claim, and its pods stay in ContainerCreating"
     )
-    assert found.path[-2:] == ("sharing", "strategy")
-    assert "featureGates.TimeSlicingSettings=true" in found.help
+    assert match.path[-2:] == ("sharing", "strategy")
+    assert "featureGates.TimeSlicingSettings=true" in match.help
     assert levels_and_messages(driver_parameters.RULE, RULE.bad) == []
 
 
@@ -23,7 +23,7 @@ def test_enabled_gate_is_not_reported() -> None:
     gates = {"gpu.nvidia.com": {"TimeSlicingSettings": True}}
     assert levels_and_messages(RULE, RULE.bad, driver_gates=gates) == []
     off = {"gpu.nvidia.com": {"TimeSlicingSettings": False}}
-    assert "which is off:" in levels_and_messages(RULE, RULE.bad, driver_gates=off)[0][1]
+    assert "which is disabled:" in levels_and_messages(RULE, RULE.bad, driver_gates=off)[0][1]
 
 
 def test_drivers_without_gates() -> None:

@@ -1,4 +1,4 @@
-"""Parameters that the driver refuses, or that no driver reads."""
+"""V310: parameters that the driver rejects, or that no driver reads."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ def nvidia_parameters(
 
 
 def fixed_parameters(text: str) -> dict[str, Any]:
-    """The parameters once the first fix is done."""
+    """The parameters after the first fix."""
     parameters: dict[str, Any] = fixed_document(RULE, text)["spec"]["devices"]["config"][0]["opaque"]["parameters"]
     return parameters
 
 
 def single_match(text: str) -> RuleMatch:
-    """The one finding."""
-    (found,) = matches_of(RULE, text)
-    return found
+    """The only match."""
+    (match,) = matches_of(RULE, text)
+    return match
 
 
 def test_misspelled_field() -> None:
     text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "MPS", "mpsconfig": {}}))
-    found = single_match(text)
-    assert found.level == "error"
-    assert found.at_key
-    assert found.path[-2:] == ("sharing", "mpsconfig")
-    assert found.fix is not None
-    assert found.fix.safe
+    match = single_match(text)
+    assert match.level == "error"
+    assert match.at_key
+    assert match.path[-2:] == ("sharing", "mpsconfig")
+    assert match.fix is not None
+    assert match.fix.safe
     assert fixed_parameters(text)["sharing"] == {"strategy": "MPS", "mpsConfig": {}}
 
 
 def test_misspelled_value_is_an_unsafe_fix() -> None:
     text = claim_with_parameters(nvidia_parameters(sharing={"strategy": "Timeslicing"}))
-    found = single_match(text)
-    assert found.fix is not None
-    assert not found.fix.safe
+    match = single_match(text)
+    assert match.fix is not None
+    assert not match.fix.safe
     assert fixed_parameters(text)["sharing"] == {"strategy": "TimeSlicing"}
 
 
@@ -70,15 +70,15 @@ def test_invalid_value_is_an_error() -> None:
     ((level, message),) = levels_and_messages(RULE, text)
     place = "sharing.mpsConfig.defaultActiveThreadPercentage"
     assert level == "error"
-    assert message == f"gpu.nvidia.com refuses these parameters: {place}: wanted 0 to 100 (percent), found 130"
+    assert message == f"gpu.nvidia.com rejects these parameters: {place}: wanted 0 to 100 (percent), found 130"
     mixed = claim_with_parameters(nvidia_parameters(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}))
-    assert [found.path[-1] for found in matches_of(RULE, mixed)] == ["mpsConfig"]
+    assert [match.path[-1] for match in matches_of(RULE, mixed)] == ["mpsConfig"]
 
 
 def test_kind_for_other_devices() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig"))
     assert levels_and_messages(RULE, text) == [
-        ("error", "MigDeviceConfig is for devices of type mig, and these are of type gpu: gpu.nvidia.com refuses it")
+        ("error", "MigDeviceConfig is for devices of type mig, but these have type gpu: gpu.nvidia.com rejects it")
     ]
     assert fixed_parameters(text)["kind"] == "GpuConfig"
     assert (
@@ -92,7 +92,7 @@ def test_kind_for_other_devices() -> None:
 def test_kind_for_unnamed_requests_is_ignored() -> None:
     text = claim_with_parameters(nvidia_parameters(kind="MigDeviceConfig")).replace('"requests": ["gpu"], ', "")
     assert levels_and_messages(RULE, text) == [
-        ("warning", "MigDeviceConfig is for devices of type mig, and these are of type gpu: it is passed over")
+        ("warning", "MigDeviceConfig is for devices of type mig, but these have type gpu: it is ignored")
     ]
 
 
@@ -101,7 +101,7 @@ def test_parameters_for_another_driver() -> None:
         {"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}, driver="gpu.amd.com"
     )
     assert levels_and_messages(RULE, text) == [
-        ("warning", "nobody reads parameters for gpu.amd.com here: the devices are those of gpu.nvidia.com")
+        ("warning", "parameters for gpu.amd.com are not read: the requested devices belong to gpu.nvidia.com")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Values for a chart that it does not read."""
+"""V311: Helm values that the driver's chart does not read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_key_with_other_separators() -> None:
     assert levels_and_messages(RULE, RULE.bad) == [
         (
             "warning",
-            'the chart has no value "resources-computeDomains" and ignores it: resources.computeDomains is meant',
+            'the chart has no value "resources-computeDomains" and ignores it: did you mean resources.computeDomains?',
         )
     ]
     assert fixed_document(RULE, RULE.bad)["resources"] == {"computeDomains": {"enabled": False}}
@@ -25,10 +25,10 @@ def test_key_with_other_separators() -> None:
 
 def test_key_moves_into_an_existing_value() -> None:
     text = f"{OURS}resources: {{gpus: {{enabled: true}}}}\nresources-computeDomains: {{enabled: false}}\n"
-    (found,) = matches_of(RULE, text)
-    assert found.fix is not None
+    (match,) = matches_of(RULE, text)
+    assert match.fix is not None
     (document,) = bundle(text).documents
-    assert edited(document.tree, [edit for _, edit in found.fix.edits])["resources"] == {
+    assert edited(document.tree, [edit for _, edit in match.fix.edits])["resources"] == {
         "gpus": {"enabled": True},
         "computeDomains": {"enabled": False},
     }
@@ -51,9 +51,9 @@ def test_keys_below_a_value_are_arbitrary() -> None:
 
 def test_unknown_key_is_a_note() -> None:
     assert levels_and_messages(RULE, f"{OURS}zebra: 1\nglobal: {{a: 1}}\n") == [
-        ("note", 'the chart of gpu.nvidia.com is not known to have a value "zebra"')
+        ("note", 'the chart of gpu.nvidia.com has no known value "zebra"')
     ]
-    # It shares a word with nvidiaDriverRoot, and is the GPU operator's.
+    # It is similar to nvidiaDriverRoot, but it is a value of the GPU operator.
     assert [level for level, _ in levels_and_messages(RULE, f"{OURS}driver:\n  enabled: true\n")] == ["note"]
 
 

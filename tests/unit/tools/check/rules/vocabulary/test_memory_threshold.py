@@ -1,4 +1,4 @@
-"""Bounds on memory between a product's label and the driver's figure."""
+"""V308: memory bounds between a product's label and its published capacity."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_bound_equal_to_the_label() -> None:
         (
             "warning",
             (
-                "80Gi or more leaves out NVIDIA H100 80GB HBM3 (81559Mi) and NVIDIA H100 PCIe (81559Mi): they have "
-                "less than the label says"
+                "80Gi or more excludes NVIDIA H100 80GB HBM3 (81559Mi) and NVIDIA H100 PCIe (81559Mi), which have "
+                "less than their label says"
             ),
         )
     ]
@@ -39,9 +39,9 @@ def test_only_selected_products_count() -> None:
 
 
 def test_strict_bound_equal_to_the_memory() -> None:
-    # It may mean: not those. Where nothing else is left, it cannot.
+    # The bound may exclude them intentionally, unless no other product is selected.
     ((level, message),) = selector_messages(RULE, f'{MEMORY}.isGreaterThan(quantity("40Gi"))')
-    assert (level, message) == ("note", "more than 40Gi leaves out NVIDIA A100-SXM4-40GB (40Gi): it has just that")
+    assert (level, message) == ("note", "more than 40Gi excludes NVIDIA A100-SXM4-40GB (40Gi), which has exactly that")
     a100 = f'{NVIDIA}.productName == "NVIDIA A100-SXM4-40GB"'
     expression = f'{a100} && {MEMORY}.isGreaterThan(quantity("40Gi"))'
     assert [level for level, _ in selector_messages(RULE, expression)] == ["warning"]

@@ -1,4 +1,4 @@
-"""MIG profiles that no GPU has, or not the one that is meant."""
+"""V307: MIG profiles that no GPU has, or that the selected GPU does not have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ def profile(name: str) -> str:
 
 def test_profile_of_another_product() -> None:
     assert selector_messages(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
-        ("warning", 'NVIDIA A100-SXM4-40GB has no MIG profile "3g.40gb": with as many slices it is "3g.20gb"')
+        (
+            "warning",
+            (
+                'NVIDIA A100-SXM4-40GB has no MIG profile "3g.40gb": '
+                'the profile with the same number of slices is "3g.20gb"'
+            ),
+        )
     ]
     assert fixed_expressions(RULE, f"{A100} && {profile('3g.40gb')}", class_name="mig.nvidia.com") == [
         f"{A100} && {profile('3g.20gb')}"
@@ -39,21 +45,27 @@ def test_existing_profiles(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [("1g5gb", "1g.5gb"), ("1G.5GB", "1g.5gb"), ("mig-1g.10gb", "1g.10gb"), ("7g.75gb", "7g.80gb"), ("half", "half")],
 )
-def test_suggested_profile(written: str, meant: str) -> None:
+def test_suggested_profile(written: str, expected: str) -> None:
     assert len(selector_messages(RULE, profile(written), class_name="mig.nvidia.com")) == 1
-    assert fixed_expressions(RULE, profile(written), class_name="mig.nvidia.com") == [profile(meant)]
+    assert fixed_expressions(RULE, profile(written), class_name="mig.nvidia.com") == [profile(expected)]
 
 
 def test_gpus_of_the_cluster_take_precedence() -> None:
     fleet = "a100-40gb/dynamic-mig"
     assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet=fleet) == []
     assert selector_messages(RULE, profile("3g.40gb"), class_name="mig.nvidia.com", fleet=fleet) == [
-        ("error", 'the GPUs of the cluster have no MIG profile "3g.40gb": with as many slices it is "3g.20gb"')
+        (
+            "error",
+            (
+                'the GPUs of the cluster have no MIG profile "3g.40gb": '
+                'the profile with the same number of slices is "3g.20gb"'
+            ),
+        )
     ]
-    # They could be cut so: that they are not now is for who tries it to say.
+    # The GPUs could be partitioned so: whether they are is left to the simulation.
     assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="a100-40gb") == []
-    # Where nothing has MIG no name is right: V301 says that.
+    # V301 reports clusters without any MIG-capable GPU.
     assert selector_messages(RULE, profile("3g.20gb"), class_name="mig.nvidia.com", fleet="4xt4") == []

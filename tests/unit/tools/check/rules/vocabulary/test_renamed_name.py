@@ -1,4 +1,4 @@
-"""Names of other releases: what became of them, and which of them a cluster has."""
+"""V303: names of other releases, their replacements, and the names that a cluster has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_fix_uses_the_new_name_and_domain() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
         (
             "warning",
-            'gpu.nvidia.com publishes no "pcieBusID" since release 25.12: it is resource.kubernetes.io/pciBusID now',
+            'gpu.nvidia.com publishes no "pcieBusID" since release 25.12: it is now resource.kubernetes.io/pciBusID',
         )
     ]
     assert fixed_expressions(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == [
@@ -33,8 +33,8 @@ def test_fix_uses_the_new_name_and_domain() -> None:
 
 
 def test_help_shows_how_to_support_both_releases() -> None:
-    found = matches_of(RULE, claim(f'{NVIDIA}.pcieBusID == "0000:07:00.0"'))[0]
-    assert '"pcieBusID" in device.attributes["gpu.nvidia.com"]' in found.help
+    match = matches_of(RULE, claim(f'{NVIDIA}.pcieBusID == "0000:07:00.0"'))[0]
+    assert '"pcieBusID" in device.attributes["gpu.nvidia.com"]' in match.help
 
 
 def test_no_fix_if_the_type_changed() -> None:
@@ -84,13 +84,13 @@ def test_only_devices_of_the_requests_count() -> None:
         class_name="gpu.amd.com",
         devices_extra="    constraints:\n    - matchAttribute: gpu.amd.com/deviceID\n",
     )
-    found = matches_of(RULE, partitions, fleet=mixed)
-    assert [one.fix.text for one in found if one.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
+    matches = matches_of(RULE, partitions, fleet=mixed)
+    assert [match.fix.text for match in matches if match.fix] == ["set matchAttribute: gpu.amd.com/parentDeviceID"]
 
 
 def test_name_missing_in_the_cluster_is_an_error() -> None:
     assert selector_messages(RULE, f"{NVIDIA}.index == 0", fleet="t4") == [
-        ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid comes nearest now')
+        ("error", 'gpu.nvidia.com publishes no "index" since release 25.8: uuid is the closest replacement')
     ]
     assert [
         level for level, _ in selector_messages(RULE, f"{NVIDIA}.index == 0 || {NVIDIA}.type == 'gpu'", fleet="t4")

@@ -1,4 +1,4 @@
-"""Attributes that a driver does not publish, against its words and against slices."""
+"""V301: attributes that a driver does not publish, according to its vocabulary and to slices."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_misspelled_name_is_replaced() -> None:
 
 def test_span_is_the_name() -> None:
     expression = f'true && {NVIDIA}.arch == "Hopper"'
-    found = matches_of(RULE, claim_of(expression))[0]
-    assert found.span is not None
-    assert expression[slice(*found.span)] == "arch"
+    match = matches_of(RULE, claim_of(expression))[0]
+    assert match.span is not None
+    assert expression[slice(*match.span)] == "arch"
 
 
 def test_standard_name_is_moved_to_its_domain() -> None:
@@ -81,7 +81,7 @@ def test_unknown_drivers_may_publish_anything() -> None:
 def test_name_of_another_release() -> None:
     old = {"gpu.nvidia.com": "25.8"}
     assert selector_messages(RULE, f'{NVIDIA}.addressingMode == "HMM"', drivers=old) == [
-        ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": it does since release 25.12')
+        ("warning", 'gpu.nvidia.com 25.8 publishes no attribute "addressingMode": added in release 25.12')
     ]
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"', drivers=old) == []
     assert selector_messages(RULE, f'{NVIDIA}.pcieBusID == "0000:07:00.0"') == []  # V303
@@ -89,7 +89,7 @@ def test_name_of_another_release() -> None:
 
 def test_name_of_other_device_types() -> None:
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"') == [
-        ("warning", 'attribute "profile" is published on devices of type mig, and only type gpu gets here')
+        ("warning", 'attribute "profile" is published on devices of type mig, but only type gpu is selected here')
     ]
     assert selector_messages(RULE, f'{NVIDIA}.profile == "1g.5gb"', class_name="mig.nvidia.com") == []
 
@@ -101,7 +101,7 @@ def test_slices_are_the_complete_set_of_names() -> None:
     assert fixed_expressions(RULE, f'{NVIDIA}.model == "Tesla T4"', fleet="t4-4x-pcie") == [
         f'{NVIDIA}.productName == "Tesla T4"'
     ]
-    # One side may be false without the other.
+    # The other operand can be true.
     assert (
         selector_messages(RULE, f'{NVIDIA}.nvlink == true || {NVIDIA}.type == "gpu"', fleet="8xh100")[0][0] == "warning"
     )
@@ -109,11 +109,11 @@ def test_slices_are_the_complete_set_of_names() -> None:
 
 def test_known_name_without_such_devices_in_the_cluster() -> None:
     expression = f'{NVIDIA}.profile == "1g.5gb"'
-    # That there is no MIG device is told of the request, by the proof.
+    # The simulation reports that there are no MIG devices.
     assert selector_messages(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == []
     message = 'no device of the cluster has attribute "profile" in gpu.nvidia.com'
     assert selector_messages(RULE, expression, fleet="a100-40gb") == [
-        ("error", f"{message}: it is published on devices of type mig")
+        ("error", f"{message}: only devices of type mig have it")
     ]
     assert fixed_expressions(RULE, expression, class_name="mig.nvidia.com", fleet="a100-40gb") == [expression]
 
@@ -144,7 +144,7 @@ def test_unknown_drivers_may_publish_standard_names() -> None:
 
 
 def test_common_ending_is_not_similar() -> None:
-    (found,) = matches_of(
+    (match,) = matches_of(
         RULE, claim('device.attributes["gpu.amd.com"].targetGfxVersion == "x"', class_name="gpu.amd.com")
     )
-    assert "did you mean" not in found.message
+    assert "did you mean" not in match.message

@@ -1,4 +1,4 @@
-"""Capacities that a driver does not publish."""
+"""V302: capacities that a driver does not publish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes that nobody makes, and those that were meant."""
+"""V306: classes that do not exist, and suggested ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "expected"),
     [
         ("nvidia-gpu", "gpu.nvidia.com"),
         ("any-nvidia-gpu", "gpu.nvidia.com"),
@@ -54,12 +54,12 @@ spec:
         ("shared-amd-gpu", "gpu.amd.com"),
     ],
 )
-def test_class_suggestions(name: str, meant: str) -> None:
+def test_class_suggestions(name: str, expected: str) -> None:
     assert levels_and_messages(RULE, claim("", class_name=name)) == [
         ("warning", f'class "{name}" is not in the files, and no known driver installs it')
     ]
     assert fixed_document(RULE, claim("", class_name=name))["spec"]["devices"]["requests"][0]["exactly"] == {
-        "deviceClassName": meant
+        "deviceClassName": expected
     }
 
 
@@ -69,9 +69,9 @@ def test_model_in_the_name_becomes_a_selector() -> None:
         "deviceClassName": "gpu.nvidia.com",
         "selectors": [{"cel": {"expression": f'{NVIDIA}.productName.contains("H100")'}}],
     }
-    # L40S has L4 in its name.
+    # The name L40S contains L4.
     request = fixed_document(RULE, claim("true", class_name="nvidia-l4"))["spec"]["devices"]["requests"][0]["exactly"]
-    assert [one["cel"]["expression"] for one in request["selectors"]] == [
+    assert [selector["cel"]["expression"] for selector in request["selectors"]] == [
         "true",
         f'{NVIDIA}.productName == "NVIDIA L4"',
     ]
@@ -85,8 +85,8 @@ def test_driver_from_selectors() -> None:
 
 
 def test_meaningless_name_has_no_suggestion() -> None:
-    (found,) = matches_of(RULE, claim("", class_name="fast"))
-    assert found.fix is None
+    (match,) = matches_of(RULE, claim("", class_name="fast"))
+    assert match.fix is None
 
 
 def test_classes_of_files_and_charts_are_known() -> None:
@@ -99,12 +99,12 @@ def test_classes_of_files_and_charts_are_known() -> None:
 
 def test_class_missing_in_the_cluster_is_an_error() -> None:
     assert levels_and_messages(RULE, claim("", class_name="nvidia-gpu"), fleet="8xh100") == [
-        ("error", 'class "nvidia-gpu" does not exist in the cluster: pods that ask for it stay pending')
+        ("error", 'class "nvidia-gpu" does not exist in the cluster: pods that request it stay pending')
     ]
     assert levels_and_messages(RULE, claim("", class_name="gpu.nvidia.com"), fleet="8xh100") == []
-    (found,) = matches_of(RULE, claim("", class_name="gpu.amd.com"), fleet="8xh100")
-    assert (found.level, found.fix) == ("error", None)
-    assert "chart of gpu.amd.com" in found.help
+    (match,) = matches_of(RULE, claim("", class_name="gpu.amd.com"), fleet="8xh100")
+    assert (match.level, match.fix) == ("error", None)
+    assert "chart of gpu.amd.com" in match.help
 
 
 def test_snapshot_without_classes_is_inconclusive() -> None:
@@ -113,16 +113,18 @@ def test_snapshot_without_classes_is_inconclusive() -> None:
 
 
 def test_removed_class() -> None:
-    (found,) = matches_of(RULE, claim("", class_name="imex.nvidia.com"))
-    assert found.message == 'class "imex.nvidia.com" is no more: compute-domain.nvidia.com installs none since 25.3'
-    # Claims of its successor are written by the controller of ComputeDomains.
-    assert found.fix is None
-    assert "compute-domain-default-channel.nvidia.com" in found.help
+    (match,) = matches_of(RULE, claim("", class_name="imex.nvidia.com"))
+    assert (
+        match.message == 'class "imex.nvidia.com" was removed: compute-domain.nvidia.com does not install it since 25.3'
+    )
+    # The controller of ComputeDomains creates the claims of its successor.
+    assert match.fix is None
+    assert "compute-domain-default-channel.nvidia.com" in match.help
 
 
 def test_implicit_extended_resource() -> None:
-    (found,) = matches_of(RULE, POD)
-    assert found.at_key
+    (match,) = matches_of(RULE, POD)
+    assert match.at_key
     resources = fixed_document(RULE, POD)["spec"]["containers"][0]["resources"]
     name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
     assert resources == {"limits": {name: 1}, "requests": {name: 1}}
@@ -132,19 +134,19 @@ def test_implicit_extended_resource() -> None:
     "name", ["npu.rebellions.ai", "dra.net", "npu.example.com", "example", "sriovnetwork.k8snetworkplumbingwg.io"]
 )
 def test_unknown_name_is_a_note(name: str) -> None:
-    (found,) = matches_of(RULE, claim("", class_name=name))
-    assert found.level == "note"
-    assert found.fix is None
+    (match,) = matches_of(RULE, claim("", class_name=name))
+    assert match.level == "note"
+    assert match.fix is None
 
 
 def test_invalid_name_is_an_error() -> None:
     assert levels_and_messages(RULE, claim("", class_name="nvidia.com/gpu")) == [
-        ("error", '"nvidia.com/gpu" cannot be the name of a class, and the API server refuses it')
+        ("error", '"nvidia.com/gpu" is not a valid class name: the API server rejects it')
     ]
-    assert [one.code for one in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
+    assert [finding.code for finding in check(bundle(claim("", class_name="nvidia.com/gpu")))] == ["V306"]
 
 
 def test_different_size_is_no_typo() -> None:
-    made = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: slice-7g.80gb}\nspec: {}\n"
-    (found,) = matches_of(RULE, claim("", class_name="slice-1g.10gb") + made)
-    assert found.fix is None
+    device_class = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: slice-7g.80gb}\nspec: {}\n"
+    (match,) = matches_of(RULE, claim("", class_name="slice-1g.10gb") + device_class)
+    assert match.fix is None

@@ -1,4 +1,4 @@
-"""Drivers that nobody has under that name."""
+"""V305: driver names that no driver has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = """\
 
 def test_resource_name_is_not_a_driver() -> None:
     assert selector_messages(RULE, 'device.driver == "nvidia.com"') == [
-        ("warning", 'no driver is called "nvidia.com": that of NVIDIA GPUs is gpu.nvidia.com')
+        ("warning", 'no driver is named "nvidia.com": the driver of NVIDIA GPUs is gpu.nvidia.com')
     ]
     assert fixed_expressions(RULE, "device.driver == 'nvidia.com'") == ["device.driver == 'gpu.nvidia.com'"]
 
@@ -55,7 +55,7 @@ def test_parameters_for_an_unknown_driver() -> None:
 
 def test_slices_are_the_complete_set_of_drivers() -> None:
     assert selector_messages(RULE, 'device.driver == "driver.example.com"', fleet="8xh100") == [
-        ("error", 'no driver is called "driver.example.com" in the cluster')
+        ("error", 'no driver is named "driver.example.com" in the cluster')
     ]
     assert selector_messages(RULE, 'device.driver != "driver.example.com"', fleet="8xh100")[0][0] == "warning"
     assert selector_messages(RULE, 'device.driver == "gpu.nvidia.com"', fleet="8xh100") == []

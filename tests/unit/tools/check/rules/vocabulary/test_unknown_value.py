@@ -1,4 +1,4 @@
-"""Values that no device has."""
+"""V304: values that no device has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RULE = unknown_value.RULE
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         (f'{NVIDIA}.architecture == "Amper"', f'{NVIDIA}.architecture == "Ampere"'),
         (f"{NVIDIA}.architecture == 'ampere'", f"{NVIDIA}.architecture == 'Ampere'"),
@@ -27,8 +27,8 @@ RULE = unknown_value.RULE
         (f'{NVIDIA}.productName == "nvidia-a100"', f'{NVIDIA}.productName == "nvidia-a100"'),
     ],
 )
-def test_fixes(written: str, meant: str) -> None:
-    assert fixed_expressions(RULE, written) == [meant]
+def test_fixes(written: str, expected: str) -> None:
+    assert fixed_expressions(RULE, written) == [expected]
 
 
 def test_message() -> None:
@@ -83,5 +83,5 @@ def test_models_in_a_list_become_substring_tests() -> None:
         fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"] && true'),
         fixed_expressions(RULE, f'{NVIDIA}.productName in ["A100", "H100"]'),
     )
-    asked = f'{NVIDIA}.productName.contains("A100") || {NVIDIA}.productName.contains("H100")'
-    assert (first, second) == ([f"({asked}) && true"], [asked])
+    tests = f'{NVIDIA}.productName.contains("A100") || {NVIDIA}.productName.contains("H100")'
+    assert (first, second) == ([f"({tests}) && true"], [tests])

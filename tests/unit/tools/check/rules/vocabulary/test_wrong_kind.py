@@ -1,4 +1,4 @@
-"""Literals of another kind than the attribute's values."""
+"""V312: literals of another type than the attribute's values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VFIO = f"{NVIDIA}.iommuFDEnabled"
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         (f'{AMD}.numaNode == "1"', f"{AMD}.numaNode == 1"),
         (f'{AMD}.numaNode in [0, "1"]', f"{AMD}.numaNode in [0, 1]"),
@@ -28,24 +28,24 @@ VFIO = f"{NVIDIA}.iommuFDEnabled"
         (f'{AMD}.numaNode == "one"', f'{AMD}.numaNode == "one"'),
     ],
 )
-def test_fixes(written: str, meant: str) -> None:
+def test_fixes(written: str, expected: str) -> None:
     assert len(selector_messages(RULE, written)) == 1
-    assert fixed_expressions(RULE, written) == [meant]
+    assert fixed_expressions(RULE, written) == [expected]
 
 
 def test_messages() -> None:
     assert selector_messages(RULE, f'{AMD}.numaNode == "1"') == [
-        ("warning", 'numaNode is a whole number, and "1" is a string: they are never equal')
+        ("warning", 'numaNode is an integer, but "1" is a string: they are never equal')
     ]
     assert selector_messages(RULE, f'{AMD}.numaNode >= "1"') == [
-        ("warning", 'numaNode is a whole number, and "1" is a string: comparing them is an error')
+        ("warning", 'numaNode is an integer, but "1" is a string: comparing them fails')
     ]
 
 
 def test_the_fix_is_safe() -> None:
-    (found,) = matches_of(RULE, claim_of(f'{AMD}.numaNode == "1"'))
-    assert found.fix is not None
-    assert found.fix.safe
+    (match,) = matches_of(RULE, claim_of(f'{AMD}.numaNode == "1"'))
+    assert match.fix is not None
+    assert match.fix.safe
 
 
 @pytest.mark.parametrize(
