@@ -70,8 +70,9 @@ def namespace_of(trees: Sequence[Tree]) -> str:
 
 def headline(explanation: Explanation) -> str:
     """The first line of ``allot explain``, less the name of the pod."""
-    text = next(line for line in lines(explanation, width=1_000_000) if " does not fit: " in line)
-    return text.partition(" does not fit: ")[2]
+    told = (re.search(" (does not fit|is undecided): ", line) for line in lines(explanation, width=1_000_000))
+    found = next(found for found in told if found is not None)
+    return found.string[found.end() :]
 
 
 def same_names(text: str) -> str:

@@ -24,7 +24,7 @@ from allotment.engine.cluster.layout import NodeView
 from allotment.engine.cluster.node_selection import reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
 from allotment.engine.results import Assembler
-from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop, Verdict
+from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop
 from allotment.model.meta import ObjectKey
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceAttribute, DeviceCapacity, ResourceClaim
@@ -320,7 +320,7 @@ class _Search:
         self._picks: list[list[Pick]] = [[] for _ in shape.claims]
         self._chosen = [[request.asks[0].number for request in claim.requests] for claim in shape.claims]
 
-    def run(self) -> Verdict:
+    def run(self) -> Solution | NoFit | Stop:
         try:
             self._prepare()
             if self._satisfy(0, 0):

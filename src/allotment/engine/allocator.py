@@ -23,7 +23,7 @@ from allotment.engine.placement import Nodes, NotPlaced, Placed
 from allotment.engine.results import Assembler
 from allotment.engine.search.depth_first import STEP_LIMIT, Search
 from allotment.engine.search.pattern import Pattern, PatternTable
-from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
+from allotment.engine.search.verdict import NoFit, Solution, Stop, Undecided, Verdict
 from allotment.model.resource import DeviceClass, ResourceClaim
 
 #: Shapes whose work is kept.
@@ -184,7 +184,7 @@ class Allocator:
         work = self.work(claims)
         found = work.nodes.first(start, among)
         if found is None:
-            return NotPlaced(len(self.inventory.nodes))
+            return NotPlaced(len(self.inventory.nodes), work.nodes.undecided(among))
         place, verdict = found
         node = self.inventory.node_at(place)
         assert node is not None
@@ -204,6 +204,8 @@ class Allocator:
                 why = "invalid resource pools were encountered"
                 return Aborted(why, fatal=False, cause=Cause.POOL_INVALID)
             return Unfit()
+        if isinstance(verdict, Undecided):
+            return work.assembler.undecided(verdict, keys)
         if view.failure:
             return Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION)
         return work.assembler.aborted(view, verdict, keys)

@@ -47,7 +47,11 @@ class Cause(Enum):
     NODE_SELECTION = "node-selection"
     """A node selector of a slice or device cannot be used."""
     WORK_LIMIT = "work-limit"
-    """The search took more steps than it is allowed (ours; upstream stops by the clock)."""
+    """The search reached its step limit, so whether the claims fit the node is undecided (not fatal).
+
+    Kubernetes limits the time of a search instead (DRASchedulerFilterTimeout, KEP-4381). Steps are the same on every
+    machine, so the answer is, too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Aborted:
     request: str | None = None
     device: DeviceID | None = None
     """The device on which a selector failed or that a constraint refused."""
+    steps: int = 0
+    """How many steps the search took that was given up."""
 
 
 Outcome = Allocated | Unfit | Aborted

@@ -1,8 +1,9 @@
 """Where a shape fits: what is known of every node, kept as bit masks and mended by increments.
 
-A node is *open* for a shape unless it is known not to fit; a change to a node opens it again. Finding the next node
-that fits means to look at the open ones in turn, and to close those that do not fit. So a shape that fits nowhere is
-refused without looking at any node, until something changes.
+A node is *open* for a shape unless it was searched in vain; a change to a node opens it again. Finding the next node
+that fits means to look at the open ones in turn, and to close those that do not fit and those whose search was given up
+(its step limit is deterministic, so another search of the same state would be given up, too). So a shape that fits
+nowhere is refused without looking at any node, until something changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeView
-from allotment.engine.search.verdict import NoFit, Verdict
+from allotment.engine.search.verdict import NoFit, Undecided, Verdict
 from allotment.model.resource import AllocationResult
 
 
@@ -27,26 +28,31 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """The claims fit on none of the nodes; ``nodes`` is how many there are."""
+    """No node was found on which the claims fit; ``nodes`` is how many there are."""
 
     nodes: int
+    undecided: tuple[str, ...] = ()
+    """Nodes whose search was given up. If there are any, the claims may fit there all the same."""
 
 
 class Nodes:
     """What is known of the nodes for one shape; one bit per place."""
 
-    __slots__ = ("_inventory", "_journal_place", "_open", "_verdict_of", "_verdicts")
+    __slots__ = ("_inventory", "_journal_place", "_open", "_undecided", "_verdict_of", "_verdicts")
 
     def __init__(self, inventory: Inventory, verdict_of: Callable[[NodeView], Verdict]) -> None:
         self._inventory = inventory
         self._verdict_of = verdict_of
         self._open = 0
+        self._undecided = 0
         self._verdicts: list[Verdict | None] = []
         self._journal_place = -1
 
     def first(self, start: int, among: int) -> tuple[int, Verdict] | None:
-        """The first place, from ``start`` on and around, whose node does not refuse the shape, and its verdict: a
-        solution, or an error, which ends the search. ``None`` if all refuse."""
+        """The first place, from ``start`` on and around, with a solution or a fatal error, and that verdict.
+
+        ``None`` if each node refuses the shape or its search was given up.
+        """
         self._catch_up()
         places = len(self._verdicts)
         if not places:
@@ -62,16 +68,30 @@ class Nodes:
                 verdict = self._verdicts[place]
                 if verdict is None:
                     verdict = self._look(place)
-                if not isinstance(verdict, NoFit):
+                if not isinstance(verdict, NoFit | Undecided):
                     return place, verdict
                 self._open ^= lowest
                 mask ^= lowest
         return None
 
+    def undecided(self, among: int) -> tuple[str, ...]:
+        """The nodes at these places whose search was given up."""
+        found: list[str] = []
+        mask = self._undecided & among
+        while mask:
+            lowest = mask & -mask
+            mask ^= lowest
+            node = self._inventory.node_at(lowest.bit_length() - 1)
+            assert node is not None
+            found.append(node)
+        return tuple(found)
+
     def _look(self, place: int) -> Verdict:
         node = self._inventory.node_at(place)
         verdict = NoFit(False) if node is None else self._verdict_of(self._inventory.view(node))
         self._verdicts[place] = verdict
+        if isinstance(verdict, Undecided):
+            self._undecided |= 1 << place
         return verdict
 
     def _catch_up(self) -> None:
@@ -84,10 +104,12 @@ class Nodes:
         places = self._inventory.places
         if changed is None:
             self._open = (1 << places) - 1
+            self._undecided = 0
             self._verdicts = [None] * places
             return
         if len(self._verdicts) < places:
             self._verdicts.extend([None] * (places - len(self._verdicts)))
         for place in set(changed) if len(changed) > 1 else changed:
             self._open |= 1 << place
+            self._undecided &= ~(1 << place)
             self._verdicts[place] = None

@@ -17,6 +17,8 @@ from allotment.model.meta import Value
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NO_NODES = "no nodes available to schedule pods"
+#: The code of a node that is not refused: it is only not known whether the claims fit there.
+SEARCH_GIVEN_UP = "search-given-up"
 
 
 class Code(NamedTuple):
@@ -45,6 +47,13 @@ CODES: Mapping[str, Code] = {
         "The claim is already allocated, to devices that this node cannot reach.",
         "Let the pod run where the claim is, or use a ResourceClaimTemplate, which gives each pod a claim of its own.",
         "resourceclaim not available on the node",
+    ),
+    # It may fit; whether it does is unknown.
+    SEARCH_GIVEN_UP: Code(
+        "The search for devices reached its step limit on this node, so whether the claims fit there is undecided.",
+        "Select devices more narrowly, or ask for fewer in one claim, so that fewer combinations are to be tried; the "
+        "node is searched again when its devices or the claims on them change.",
+        "node N: timed out trying to allocate devices (if its own search takes longer than 10 seconds)",
     ),
     # The devices are there and match; something else stands in the way.
     "all-pool-updating": Code(

@@ -15,7 +15,7 @@ from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Shape
 from allotment.engine.cluster.layout import NodeView
 from allotment.engine.outcome import Aborted, Cause
 from allotment.engine.release import release
-from allotment.engine.search.verdict import Pick, Solution, Stop
+from allotment.engine.search.verdict import Pick, Solution, Stop, Undecided
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -139,6 +139,18 @@ class Assembler:
             device=record.id if record is not None else None,
         )
 
+    def undecided(self, verdict: Undecided, claims: Sequence[ObjectKey]) -> Aborted:
+        """The error of a search that was given up. It concerns its node only."""
+        claim, ask = claims[verdict.claim], self._shape.asks[verdict.ask]
+        return Aborted(
+            f"claim {claim}, request {ask.own_name}: search given up after {verdict.steps} steps, undecided",
+            fatal=False,
+            cause=Cause.WORK_LIMIT,
+            claim=claim,
+            request=ask.name,
+            steps=verdict.steps,
+        )
+
     def _worded(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Ask | None) -> str:
         if stop.fault is not None:
             return stop.fault.worded(claim)
@@ -153,8 +165,6 @@ class Assembler:
         if stop.pool is not None:
             state = "currently being updated" if stop.cause is Cause.POOL_INCOMPLETE else "currently invalid"
             return f"{where}: asks for all devices, but resource pool {view.pools[stop.pool].id} is {state}"
-        if stop.cause is Cause.WORK_LIMIT:
-            return f"{where}: gave up, this combination of requests takes too many steps to search"
         assert stop.slot is not None
         record = view.records[stop.slot]
         if stop.cause is Cause.CONSTRAINT_WITH_ALL:

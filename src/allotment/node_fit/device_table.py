@@ -1,4 +1,4 @@
-"""For one shape of claims: on which nodes they fit, on which they do not, and which node's error ends the attempt.
+"""For one shape of claims: on which nodes they fit, do not fit or may fit, and which node's error ends the attempt.
 
 The engine keeps a verdict for every pattern and state of devices; here they are laid out by place, so that "fits
 somewhere among these nodes" is one operation on bit masks, and an error on any eligible node is seen, as in Kubernetes.
@@ -12,20 +12,27 @@ from weakref import WeakKeyDictionary
 
 from allotment.engine.allocator import Allocator, Work
 from allotment.engine.outcome import Aborted
-from allotment.engine.search.verdict import NoFit, Solution
+from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.filters.refusal import Refusal
 
 NO_FIT: Final = Refusal(("cannot allocate all claims",), cause="devices")
 _INVALID: Final = Refusal(("invalid resource pools were encountered",), cause="devices")
+#: Causes of refusals by devices.
+DEVICE_CAUSES: Final = frozenset({"devices", "undecided"})
 #: What Kubernetes counts for the first of the alternatives of a request; each later one counts one less.
 _FIRST_CHOICE: Final = 8
+
+
+def given_up(verdict: Undecided) -> Refusal:
+    """Of a node whose search was given up. Kubernetes, which stops by the clock, says that it timed out."""
+    return Refusal((f"search for devices given up after {verdict.steps} steps",), cause="undecided")
 
 
 class DeviceTable:
     """What is known of every place for one shape of claims."""
 
-    __slots__ = ("_at", "fits", "invalid", "stops")
+    __slots__ = ("_at", "fits", "invalid", "stops", "undecided")
 
     def __init__(self) -> None:
         self._at = -1
@@ -34,6 +41,8 @@ class DeviceTable:
         """Places whose answer is an error, which ends the attempt on all nodes."""
         self.invalid = 0
         """Places where nothing fits and a pool is invalid."""
+        self.undecided: dict[int, Refusal] = {}
+        """Places whose search was given up: the claims are not placed there, other places are still tried."""
 
     def catch_up(self, allocator: Allocator, work: Work) -> None:
         """Look at the nodes whose devices have changed."""
@@ -45,18 +54,22 @@ class DeviceTable:
         self._at = journal.end
         if changed is None:
             self.fits = self.stops = self.invalid = 0
+            self.undecided.clear()
         for place in range(inventory.places) if changed is None else set(changed):
             bit = 1 << place
             keep = ~bit
             self.fits &= keep
             self.stops &= keep
             self.invalid &= keep
+            self.undecided.pop(place, None)
             node = inventory.node_at(place)
             if node is None:
                 continue
             verdict = work.verdict(inventory.view(node))
             if isinstance(verdict, Solution):
                 self.fits |= bit
+            elif isinstance(verdict, Undecided):
+                self.undecided[place] = given_up(verdict)
             elif not isinstance(verdict, NoFit):
                 self.stops |= bit
             elif verdict.invalid_pool:
@@ -64,7 +77,7 @@ class DeviceTable:
 
     def refusal(self, place: int) -> Refusal:
         """Why not there, in Kubernetes' words."""
-        return _INVALID if self.invalid >> place & 1 else NO_FIT
+        return self.undecided.get(place) or (_INVALID if self.invalid >> place & 1 else NO_FIT)
 
 
 class DeviceTables:

@@ -22,7 +22,9 @@ class Happening(Enum):
     """A pod came to a node, or changed its labels there."""
     CLAIM_FREED = auto()
     CLAIM_CHANGED = auto()
-    """A claim was created, allocated or reserved."""
+    """A claim that the pod names was created, allocated or reserved."""
+    CLAIM_ALLOCATED = auto()
+    """A claim, of whatever pod, got its devices."""
     SLICE = auto()
     CLASS = auto()
     RULE = auto()
@@ -49,6 +51,8 @@ HELPED_BY: Final[Mapping[str, frozenset[Happening]]] = {
     "claim": frozenset({_H.NODE, _H.CLAIM_FREED, _H.CLAIM_CHANGED}),
     "class": frozenset({_H.CLASS, _H.CLAIM_CHANGED}),
     "devices": frozenset({_H.NODE, _H.CLAIM_FREED, _H.SLICE, _H.CLASS, _H.RULE}),
+    # The search goes another way when devices are taken, too: it may then end before its step limit.
+    "undecided": frozenset({_H.NODE, _H.CLAIM_FREED, _H.CLAIM_ALLOCATED, _H.SLICE, _H.CLASS, _H.RULE}),
     "nodes": frozenset({_H.NODE}),
     "group": frozenset({_H.GROUP}),
 }

@@ -65,7 +65,10 @@ class Following:
             self._watching.claim_changed(known, None)
         else:
             news = self._ledger.put(new.tree)
-            self._watching.claim_changed(known, self._ledger.known[key])
+            claim = self._ledger.known[key]
+            self._watching.claim_changed(known, claim)
+            if claim.allocation is not None and (known is None or known.allocation is None):
+                self._news.happened(Happening.CLAIM_ALLOCATED)
             if news == "freed":
                 self._freed(known)
             self._readying.changed(key)

@@ -80,4 +80,5 @@ def test_pod_that_is_gone_is_nowhere() -> None:
 def test_only_what_may_help_wakes() -> None:
     assert Happening.CLAIM_FREED not in helped_by({"resources"})
     assert Happening.POD_GONE in helped_by({"resources", "devices"})
+    assert helped_by({"undecided"}) == helped_by({"devices"}) | {Happening.CLAIM_ALLOCATED}
     assert helped_by(()) == frozenset()

@@ -4,6 +4,9 @@ A class that does not exist comes before everything. Then the question is put to
 the cause lies in what is asked or published, and who happens to hold devices now does not change the answer. Only if
 the idle node accepts does the cause lie in what is in use. Within either world the refusal is narrowed down by asking
 the engine for less: one claim of the pod, one request of the claim, the claim without its constraints.
+
+A search that was given up proves nothing. Where any part of what is requested is refused for certain, that part is the
+cause; otherwise the cause is that the search was given up.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from allotment.engine.diagnosis.scenario import (
     only_request,
     with_devices,
 )
+from allotment.engine.diagnosis.undecided import given_up, is_undecided
 from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
 from allotment.engine.diagnosis.visible_devices import Seen, look
 from allotment.engine.diagnosis.wording import holding
@@ -72,8 +76,10 @@ def cause(world: World, inquiry: Inquiry) -> Cause:
     unknown = first_unknown_class(world)
     if unknown is not None:
         return unknown
-    if world.allocated and isinstance(inquiry.attempts(world.idle()), Allocated):
-        return _in_world(world, inquiry)
+    if world.allocated:
+        idle = inquiry.attempts(world.idle())
+        if isinstance(idle, Allocated) or is_undecided(idle):
+            return _in_world(world, inquiry)
     return _in_world(world.idle(), inquiry)
 
 
@@ -82,10 +88,20 @@ def _in_world(world: World, inquiry: Inquiry) -> Cause:
     scene = Scene(world, inquiry, view, holdings(world.allocated))
     outcomes = [(claim, inquiry.attempts(world.asking(claim))) for claim in world.claims]
     refused = [(claim, outcome) for claim, outcome in outcomes if not isinstance(outcome, Allocated)]
+    together = inquiry.attempts(world)
+    if not is_undecided(together):  # then what is undecided of one claim alone is not the cause
+        refused = [(claim, outcome) for claim, outcome in refused if not is_undecided(outcome)]
     # An error stops Kubernetes, whatever else another claim lacks on this node.
-    for claim, outcome in sorted(refused, key=lambda pair: not isinstance(pair[1], Aborted)):
+    for claim, outcome in sorted(refused, key=lambda pair: _certainty(pair[1])):
         return _claim(scene, claim, outcome)
+    if is_undecided(together):
+        return given_up(scene, world.claims, together.steps)
     return competition(scene, world.claims)
+
+
+def _certainty(outcome: Outcome) -> int:
+    """Fatal errors come first, then refusals, then searches that were given up."""
+    return 2 if is_undecided(outcome) else 0 if isinstance(outcome, Aborted) else 1
 
 
 def _claim(scene: Scene, claim: ResourceClaim, outcome: Outcome) -> Cause:
@@ -96,9 +112,11 @@ def _claim(scene: Scene, claim: ResourceClaim, outcome: Outcome) -> Cause:
             return told
     for request in claim.spec.devices.requests:
         alone = scene.inquiry.attempts(scene.world.asking(only_request(claim, request)))
-        if isinstance(alone, Allocated):
+        if isinstance(alone, Allocated) or is_undecided(alone):
             continue
         return _request(scene, claim, request, alone)
+    if is_undecided(outcome):
+        return given_up(scene, (claim,), outcome.steps)
     if claim.spec.devices.constraints and scene.fits(with_devices(claim, constraints=())):
         return constraint_unmet(scene, claim)
     return replace(competition(scene, (claim,)), claim=name)
@@ -139,6 +157,9 @@ def _request(scene: Scene, claim: ResourceClaim, request: DeviceRequest, outcome
         of = scene if isinstance(alone, Allocated) else _idle(scene)
         if isinstance(alone, Allocated):
             alone = scene.inquiry.attempts(world)
+        if is_undecided(alone):
+            alternatives.append(given_up(of, (single,), alone.steps))
+            continue
         alternatives.append(exact(of, spots[f"{request.name}/{sub.name}"], sub, alone))
     words = ", ".join(f"{a.request.partition('/')[2]} {a.code}" for a in alternatives)
     nearest_first = sorted(alternatives, key=lambda a: RANK[a.code])

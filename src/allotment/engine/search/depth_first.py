@@ -16,7 +16,7 @@ The stack is explicit: a pod may ask for more devices than Python likes to recur
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Request, Shape
 from allotment.engine.cluster.layout import NodeState
@@ -26,7 +26,7 @@ from allotment.engine.search.attempt import Attempt, Refusal, Taken
 from allotment.engine.search.bounds import Bounds
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.symmetry import Refused, Twins
-from allotment.engine.search.verdict import NoFit, Solution, Stop, Verdict
+from allotment.engine.search.verdict import NoFit, Solution, Stop, Undecided, Verdict
 
 
 def problem(attempt: Attempt) -> Stop | None:
@@ -89,7 +89,7 @@ def risks(attempt: Attempt) -> list[list[bool]]:
     return found
 
 
-#: Steps (devices tried and choices opened) before a search gives up; some ten seconds at worst.
+#: Steps (devices tried and choices opened) before a search is given up; some ten seconds at worst.
 STEP_LIMIT: Final = 200_000
 
 
@@ -100,6 +100,10 @@ class _Way(Enum):
     DONE = "every request is satisfied"
     FAILED = "this branch has no solution: take back the last choice"
     EXCEEDED = "this branch needs more than 32 devices in one claim: only another alternative can help"
+
+
+#: Where the search goes next, or why it ends without an answer of its own.
+_Next: TypeAlias = _Way | Stop | Undecided
 
 
 class _Alternatives:
@@ -162,9 +166,9 @@ class Search:
         self._risky = risks(self.attempt)
         if not any(map(any, self._risky)) and not self._bounds.may_fit(0, 0):
             return self._no_fit()
-        way: _Way | Stop = self._enter(0, 0)
+        way: _Next = self._enter(0, 0)
         while way is not _Way.DONE:
-            if isinstance(way, Stop):
+            if isinstance(way, Stop | Undecided):
                 return way
             if way is _Way.ON:
                 way = self._try_next()
@@ -179,7 +183,7 @@ class Search:
 
     # --- forward -----------------------------------------------------------------------------------------------------
 
-    def _enter(self, claim: int, request: int) -> _Way | Stop:
+    def _enter(self, claim: int, request: int) -> _Next:
         """Go on with a request; the ones before it are satisfied."""
         while claim < len(self._claims) and request >= len(self._claims[claim].requests):
             claim, request = claim + 1, 0
@@ -190,13 +194,13 @@ class Search:
             self._stack.append(_Alternatives(claim, request))
         return self._enter_ask(request, wanted.asks[0])
 
-    def _enter_ask(self, request: int, ask: Ask) -> _Way | Stop:
+    def _enter_ask(self, request: int, ask: Ask) -> _Next:
         self._chosen[ask.claim][request] = ask.number
         if ask.all and not self.attempt.need[ask.number]:
             return _Way.FAILED
         return self._next_device(request, ask, 0, 0)
 
-    def _next_device(self, request: int, ask: Ask, position: int, start: int) -> _Way | Stop:
+    def _next_device(self, request: int, ask: Ask, position: int, start: int) -> _Next:
         """Go on with an ask that has ``position`` devices; the next must be in slot ``start`` or later."""
         attempt = self.attempt
         need = attempt.need[ask.number] - position
@@ -206,7 +210,7 @@ class Search:
             self._exceeding = ask.claim
             return _Way.EXCEEDED
         if self.steps >= self._step_limit:
-            return Stop(Cause.WORK_LIMIT, ask.claim, ask.number)
+            return Undecided(ask.claim, ask.number, self.steps)
         self.steps += 1
         ahead = -1 << start
         candidates = attempt.candidates[ask.number] & ahead
@@ -228,7 +232,7 @@ class Search:
         self._stack.append(devices)
         return _Way.ON
 
-    def _try_next(self) -> _Way | Stop:
+    def _try_next(self) -> _Next:
         """Try the next device of the choice on top of the stack."""
         devices = self._stack[-1]
         assert isinstance(devices, _Devices)
@@ -239,7 +243,7 @@ class Search:
             if bit & devices.poison:
                 return Stop(Cause.SELECTOR, ask.claim, ask.number, slot)
             if self.steps >= self._step_limit:
-                return Stop(Cause.WORK_LIMIT, ask.claim, ask.number)
+                return Undecided(ask.claim, ask.number, self.steps)
             self.steps += 1
             devices.remaining ^= bit
             taken = self.attempt.take(ask, slot)
@@ -256,7 +260,7 @@ class Search:
 
     # --- back --------------------------------------------------------------------------------------------------------
 
-    def _take_back(self, way: _Way) -> _Way | Stop:
+    def _take_back(self, way: _Way) -> _Next:
         """The branch of the choice on top of the stack failed."""
         if self._refused is None:
             self._refused = Refused(self.attempt)
@@ -276,7 +280,7 @@ class Search:
         self._skip_twins(top, slot)
         return _Way.ON
 
-    def _next_alternative(self, alternatives: _Alternatives, way: _Way) -> _Way | Stop:
+    def _next_alternative(self, alternatives: _Alternatives, way: _Way) -> _Next:
         if way is _Way.FAILED:
             alternatives.all_exceeded = False
         asks = self._claims[alternatives.claim].requests[alternatives.request].asks

@@ -31,6 +31,15 @@ class NoFit(NamedTuple):
     """Whether an invalid pool was met: then the answer is an error, though not a fatal one."""
 
 
+class Undecided(NamedTuple):
+    """The search reached its step limit: whether the claims fit is unknown. The node fails, others are still tried."""
+
+    claim: int
+    ask: int
+    """What the search was looking for when it was given up."""
+    steps: int
+
+
 class Stop(NamedTuple):
     """A fatal error; see `results` for its text."""
 
@@ -45,4 +54,4 @@ class Stop(NamedTuple):
     fault: Fault | None = None
 
 
-Verdict = Solution | NoFit | Stop
+Verdict = Solution | NoFit | Undecided | Stop

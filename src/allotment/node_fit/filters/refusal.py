@@ -11,4 +11,4 @@ class Refusal(NamedTuple):
     texts: tuple[str, ...]
     preemption_may_help: bool = False
     cause: str = ""
-    """Which filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices``."""
+    """Which filter: ``unschedulable name taint affinity ports resources spread neighbours claim devices undecided``."""

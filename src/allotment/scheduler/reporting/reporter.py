@@ -25,6 +25,7 @@ from allotment.engine.diagnosis.diagnoser import Diagnoser
 from allotment.engine.refusal import Diagnosis, NodeReason
 from allotment.model.meta import ObjectKey
 from allotment.model.trees import Tree
+from allotment.node_fit.device_table import DEVICE_CAUSES
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.nodes import Machine
 from allotment.scheduler import extended_resources
@@ -229,17 +230,17 @@ class Teller:
         machines = self._attempts.machines
         refusals = verdict.refusals
         lacking: list[str] | None = None
-        if verdict.pending and (refusals is None or any(r.cause == "devices" for r in refusals.values())):
+        if verdict.pending and (refusals is None or any(r.cause in DEVICE_CAUSES for r in refusals.values())):
             if refusals is None:
                 lacking = [machine.name for machine in machines]
             else:
                 lacking = [
-                    m.name for place, r in refusals.items() if r.cause == "devices" and (m := machines.at(place))
+                    m.name for place, r in refusals.items() if r.cause in DEVICE_CAUSES and (m := machines.at(place))
                 ]
         others = [
             (machine, refusal)
             for place, refusal in (refusals or {}).items()
-            if refusal.cause not in ("devices", "claim") and (machine := machines.at(place)) is not None
+            if refusal.cause not in (*DEVICE_CAUSES, "claim") and (machine := machines.at(place)) is not None
         ]
         way = node_exclusion.way_in(pod, others, self._has_devices(verdict)) if lacking is not None else None
         told = self._diagnosed(pod, verdict, lacking, way) if lacking is not None else []

@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.engine.refusal import Change, Diagnosis, Refused
 from allotment.tools.explain.report import Answer, Explanation
-from allotment.tools.explain.text import ADVICE, lines
+from allotment.tools.explain.text import ADVICE, lines, opening
 
 #: What events.k8s.io/v1 lets a note have, in bytes.
 EVENT_BYTES = 1024
@@ -34,7 +34,7 @@ def of_diagnosis(pod: str, reasons: Diagnosis, likely: Sequence[Change] = ()) ->
     """
     answer = Answer(kind="Pod", name=pod, outcome="refused", reasons=reasons)
     first, *more = lines(Explanation(answers=(answer,)), width=_UNFOLDED)
-    first = first.removeprefix(f"Pod {pod} does not fit: ")
+    first = first.removeprefix(opening("Pod", pod, reasons.headline))
     told = [first, *(line for line in more if not line.startswith("  Kubernetes says: "))]
     if likely and told[-1].startswith(ADVICE):
         first, *rest = way(likely[:1])

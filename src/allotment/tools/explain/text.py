@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from allotment.engine.refusal import CODES, NO_NODES, Change, Diagnosis, Funnel, Refused
+from allotment.engine.refusal import CODES, NO_NODES, SEARCH_GIVEN_UP, Change, Diagnosis, Funnel, Refused
 from allotment.phrases import counted, some
 from allotment.tools.explain.report import Answer, Explanation
 
@@ -83,7 +83,14 @@ def _first_line(answers: Sequence[Answer]) -> str:
 def _headline(answer: Answer) -> str:
     assert answer.reasons is not None
     refused = answer.reasons.headline
-    return f"{answer.kind} {answer.name} does not fit: {_brief(refused.summary)} ({refused.code})"
+    where = _where(answer.reasons) if refused.code == SEARCH_GIVEN_UP else ""
+    summary = f"{f'on {where} ' if where else ''}{_brief(refused.summary)}"
+    return f"{opening(answer.kind, answer.name, refused)}{summary} ({refused.code})"
+
+
+def opening(kind: str, name: str, refused: Refused) -> str:
+    """How the first line about a refusal begins."""
+    return f"{kind} {name} {'is undecided' if refused.code == SEARCH_GIVEN_UP else 'does not fit'}: "
 
 
 def _grouped(answers: Sequence[Answer]) -> Iterator[list[Answer]]:

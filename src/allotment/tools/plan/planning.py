@@ -38,6 +38,7 @@ from allotment.tools.plan.placement.unserved_pods import Why, not_seated, refuse
 from allotment.tools.plan.placement.zones import in_zones
 from allotment.tools.plan.reasons.type_verdicts import choices
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
+from allotment.tools.sentences import some
 
 
 def notes_on(types: Sequence[InstanceType], seated: Iterable[Waiting]) -> Iterator[str]:
@@ -369,6 +370,13 @@ class _Planning:
             if unknown:
                 pods = counted(unknown, "pod hangs", "pods hang")
                 yield f"{pods} {what}, and may then take what is planned for others"
+        undecided = {
+            place.offer.instance.key if place.offer is not None else place.name
+            for place in self.question.places
+            if any(self.question.alone(kind.number, place).code == "undecided" for kind in self.question.kinds)
+        }
+        if undecided:
+            yield f"search for devices given up on {some(sorted(undecided), 3)}; the bound counts it as not fitting"
         if late:
             pods = counted(late, "pod is", "pods are")
             yield f"{pods} let in only by others that come; proven if tried again at once, or when all had their turn"

@@ -53,8 +53,9 @@ class Unserved(Value, frozen=True):
 
     ``code``: never (no type can), limits (of the user, or no known price), architecture (only machines that its images
     may not be built for), full (others have all that it could use, and no more of it can be bought), neighbours (other
-    pods keep it away), run-time-only, order (others must come first, and it hangs on when it is tried again), gang,
-    not-ready, error (one that ends every attempt), or a code of the engine's refusals.
+    pods keep it away), run-time-only, undecided (a search for devices was given up), order (others must come first, and
+    it hangs on when it is tried again), gang, not-ready, error (one that ends every attempt), or a code of the engine's
+    refusals.
     """
 
     pod: ObjectKey

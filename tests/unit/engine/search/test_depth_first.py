@@ -249,11 +249,13 @@ def test_a_search_that_counting_cannot_settle_stays_small() -> None:
     assert taken < 3000
 
 
-def test_a_search_without_end_gives_up_and_says_so() -> None:
+def test_a_search_beyond_the_step_limit_is_given_up_and_says_how_far_it_came() -> None:
     made = inventory(slice_of(*[device(f"d{i}", m=i) for i in range(20)]))
     fits = [claim(request(5), match=f"{DRIVER}/m")]
     assert isinstance(Allocator(made).allocate("n1", fits), Unfit)
     stopped = Allocator(made, step_limit=3).allocate("n1", [claim(request(5))])
     assert isinstance(stopped, Aborted)
     assert stopped.cause is Cause.WORK_LIMIT
-    assert stopped.fatal
+    assert not stopped.fatal, "another node may do"
+    assert stopped.steps == 3
+    assert stopped.text == "claim default/c, request r: search given up after 3 steps, undecided"

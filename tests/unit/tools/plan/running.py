@@ -22,11 +22,17 @@ class Running:
     """A cluster that is built up: every pod gets its devices when it is put on its node."""
 
     def __init__(self) -> None:
-        self.objects: list[Tree] = [to_tree(one, "resource.k8s.io/v1", "DeviceClass") for one in CLASSES["nvidia"]]
+        self.objects: list[Tree] = []
         self._inventory = Inventory(FEATURES)
-        for tree in self.objects:
-            self._inventory.put_class(read_value(tree, DeviceClass))
+        for one in CLASSES["nvidia"]:
+            self.offer(one)
         self._claims: dict[str, Tree] = {}
+
+    def offer(self, device_class: DeviceClass) -> None:
+        """A class, one more than the driver's."""
+        tree = to_tree(device_class, "resource.k8s.io/v1", "DeviceClass")
+        self.objects.append(tree)
+        self._inventory.put_class(read_value(tree, DeviceClass))
 
     def node(self, name: str, hardware: str = "", *, cpu: str = "16", zone: str = "a", **spec: Any) -> Tree:
         """A node, with devices as ``--fleet`` says them."""
@@ -43,10 +49,14 @@ class Running:
         self._inventory.put_node(name, labels)
         if hardware:
             for one in cluster_of(parse_fleet([f"{name}={hardware}"]), FEATURES.kube).slices:
-                slice_ = to_tree(one, "resource.k8s.io/v1", "ResourceSlice")
-                self.objects.append(slice_)
-                self._inventory.put_slice(read_value(slice_, ResourceSlice))
+                self.publish(one)
         return tree
+
+    def publish(self, slice_: ResourceSlice) -> None:
+        """What a driver says of a node's devices."""
+        tree = to_tree(slice_, "resource.k8s.io/v1", "ResourceSlice")
+        self.objects.append(tree)
+        self._inventory.put_slice(read_value(tree, ResourceSlice))
 
     def template(self, name: str, *requests: Tree) -> Tree:
         """A template for claims."""

@@ -17,7 +17,7 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.outcome import Allocated
 from allotment.engine.refusal import Diagnosis
-from allotment.engine.search.verdict import NoFit, Solution
+from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.model.core import Pod
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, Value
@@ -31,6 +31,7 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.trees import Tree, read_value
+from allotment.node_fit.device_table import NO_FIT, given_up
 from allotment.node_fit.filters.inter_pod_affinity import neighbour_scores, neighbours
 from allotment.node_fit.filters.refusal import Refusal
 from allotment.node_fit.filters.topology_spread import spread, spread_scores
@@ -45,7 +46,6 @@ V = TypeVar("V", bound=Value)
 
 _FINISHED: Final = ("Succeeded", "Failed")
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-_NO_DEVICES: Final = Refusal(("cannot allocate all claims",), cause="devices")
 _CLAIM_ELSEWHERE: Final = Refusal(("resourceclaim not available on the node",), cause="claim")
 _VOLUME: Final = Refusal(("node(s) had volume node affinity conflict",), cause="volume")
 
@@ -298,6 +298,8 @@ class House:
                 if verdict is None or isinstance(verdict, Solution):
                     good |= 1 << place
                     asked[place] = wanted
+                elif isinstance(verdict, Undecided):
+                    out[place] = given_up(verdict)
                 elif not isinstance(verdict, NoFit):  # Kubernetes ends the attempt for all nodes
                     return NoPlace("its claims end the scheduler's attempt with an error")
         if not good:
@@ -373,7 +375,7 @@ class House:
             if not only >> machine.place & 1:
                 continue
             nodes += 1
-            refusal = table.refusals[machine.place] or out.get(machine.place) or _NO_DEVICES
+            refusal = table.refusals[machine.place] or out.get(machine.place) or NO_FIT
             for text in refusal.texts:
                 counts[text] = counts.get(text, 0) + 1
         if not nodes:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from allotment.cel import CompileError
 from allotment.engine.claims.requests import Ask, Request
-from allotment.engine.search.verdict import NoFit, Solution
+from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.nodes import Machine
@@ -49,7 +49,7 @@ class Alone(NamedTuple):
     """Whether one item alone may have a place. ``code`` is empty if so; else which test it fails, and in words.
 
     Codes: zone, claim, neighbours, those of Kubernetes' filters (``unschedulable taint affinity ports resources``),
-    unpublished, run-time-only, devices. ``shape``: whose claims found no devices.
+    unpublished, run-time-only, undecided, devices. ``shape``: whose claims found no devices.
     """
 
     code: str = ""
@@ -135,6 +135,8 @@ def devices(place: Place, shapes: tuple[int, ...]) -> Alone:
     state = room.initial
     for shape in shapes:
         verdict = room.verdict(shape, state)
+        if isinstance(verdict, Undecided):
+            return Alone("undecided", f"the search for devices was given up after {verdict.steps} steps", shape)
         if not isinstance(verdict, Solution):
             unknown = matches_unknown(room, place.template, shape)
             if unknown and isinstance(verdict, NoFit):

@@ -178,7 +178,7 @@ class Trial:
         if isinstance(outcome, Allocated):
             return outcome.results
         if isinstance(outcome, Aborted):
-            return Refused(outcome.text)
+            return Refused(outcome.text, cause="devices")
         return Refused("its claims find no devices there", cause="devices")
 
     def _book(self, pod: Waiting, claims: tuple[ResourceClaim, ...], results: tuple[AllocationResult, ...]) -> None:

@@ -19,10 +19,11 @@ from allotment.tools.plan.report import Unserved
 #: How far a place came, by the test that it fails.
 _RANK: Final = {
     code: rank
-    for rank, code in enumerate(
-        ("arch", "run-time-only", "resources", "devices", "neighbours", "zone", "ports", "affinity", "taint")
-    )
-}
+    for rank, code in enumerate((
+        "arch", "run-time-only", "undecided", "resources", "devices", "neighbours", "zone", "ports", "affinity",
+        "taint",
+    ))
+}  # fmt: skip
 _NAMED: Final = 3
 
 
@@ -84,6 +85,8 @@ def _never(told: Alone, place: Place, nearest: tuple[str, ...]) -> Why:
     if told.code == "run-time-only":
         return Why("run-time-only", told.text, nearest)
     name = place.offer.instance.key if place.offer is not None else place.name
+    if told.code == "undecided":
+        return Why("undecided", f"whether {name} will do is unknown: {told.text}", nearest)
     text = {
         "resources": f"no type has the room: on {name} {told.text}",
         "devices": "no type of the catalogue has devices that suit its claims, in any mode",

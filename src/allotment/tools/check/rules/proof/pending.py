@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.engine.refusal import SEARCH_GIVEN_UP
 from allotment.model.loading import Document
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
@@ -34,29 +35,31 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         if is_uncertain and (pending_object.document, headline.code) in reported:
             continue
         reported.add((pending_object.document, headline.code))
+        is_undecided = headline.code == SEARCH_GIVEN_UP
         yield RuleMatch(
             pending_object.document,
             pending_object.path,
-            f"{_subject(pending_object)}: {headline.summary.rstrip('.')}",
+            f"{_subject(pending_object, is_undecided)}: {headline.summary.rstrip('.')}",
             help="; ".join(_help(pending_object)),
-            level="note" if is_uncertain else None,
+            level="note" if is_uncertain else "warning" if is_undecided else None,
         )
 
 
-def _subject(pending: PendingObject) -> str:
+def _subject(pending: PendingObject, is_undecided: bool) -> str:
     """The pending pods or claims, as the subject of the message."""
     answer, number = pending.answers[0], len(pending.answers)
+    stays, stay = ("may stay pending",) * 2 if is_undecided else ("stays pending", "stay pending")
     if answer.kind != "Pod":
-        return f"{answer.kind} {answer.name} stays pending"
+        return f"{answer.kind} {answer.name} {stays}"
     name = answer.name.rpartition("/")[2]
     if name.startswith(ANY_POD):
-        return f"a pod with template {name.removeprefix(ANY_POD)} stays pending"
+        return f"a pod with template {name.removeprefix(ANY_POD)} {stays}"
     if not answer.owner:
-        return f"Pod {answer.name} stays pending"
+        return f"Pod {answer.name} {stays}"
     if pending.pod_count == 1:
-        return f"the pod of {answer.owner} stays pending"
+        return f"the pod of {answer.owner} {stays}"
     count = f"all {number}" if number == pending.pod_count else f"{number} of {pending.pod_count}"
-    return f"{count} pods of {answer.owner} stay{'s' if number == 1 else ''} pending"
+    return f"{count} pods of {answer.owner} {stays if number == 1 else stay}"
 
 
 def _help(pending: PendingObject) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from allotment.engine.allocator import Allocator
 from allotment.tools.check.rules.proof import not_tried, pending
 from allotment.tools.check.rules.static_rules import STATIC_RULES
 from allotment.tools.check.run import check
@@ -226,6 +229,16 @@ def test_missing_devices_are_reported_once() -> None:
     request = gpu_request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": PROFILE}}])
     findings = check(bundle_of("---\n".join([template(request), pod()]), fleet="a100-40gb"))
     assert [(finding.code, finding.level) for finding in findings] == [("P501", "error")]
+
+
+def test_undecided_search_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("tools.explain.run", "engine.diagnosis.trial_cache"):
+        monkeypatch.setattr(f"allotment.{module}.Allocator", partial(Allocator, step_limit=1))
+    (finding,) = matches_of(PENDING, template(gpu_request(count=2)), workload(replicas=3), fleet="t4-4x-pcie")
+    assert finding.level == "warning"
+    assert finding.message == (
+        "all 3 pods of Deployment default/app may stay pending: the search for devices was given up after 1 steps"
+    )
 
 
 def test_template_of_an_invalid_class_is_skipped() -> None:

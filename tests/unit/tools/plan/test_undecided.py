@@ -1,0 +1,69 @@
+"""Nodes whose search for devices is given up, in plans: other places are tried, and nothing is called impossible."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from allotment.engine.allocator import Allocator
+from allotment.model.meta import Object
+from tests.unit.engine.exploding import SLIM, card, plain
+from tests.unit.engine.objects import class_of
+from tests.unit.tools.plan.consolidation.test_search import asked, why
+from tests.unit.tools.plan.demands import claim_template, node, planned, pod, request
+from tests.unit.tools.plan.running import Running, names
+from tests.unit.tools.plan.running import request as plain_request
+
+LIMIT = 500
+GIVEN_UP = f"search for devices given up after {LIMIT} steps"
+
+
+@pytest.fixture(autouse=True)
+def _low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = partial(Allocator, step_limit=LIMIT)
+    for module in ("offering.stage", "seating.trial", "consolidating.rehousing"):
+        monkeypatch.setattr(f"allotment.tools.plan.{module}.Allocator", limited)
+
+
+def waiting(*nodes: Object) -> list[Object]:
+    return [class_of(), *nodes, claim_template("eight", request(of="gpu", count=SLIM)), pod("p", template="eight")]
+
+
+def test_a_pod_is_planned_on_the_node_that_is_decided() -> None:
+    found = planned(waiting(node("n1"), *card("n1"), node("n2"), plain("n2")), ())
+    assert [(seat.pod.name, seat.node) for seat in found.existing] == [("p", "n2")]
+    assert not found.unserved
+
+
+def test_a_pod_that_may_fit_is_not_called_impossible() -> None:
+    found = planned(waiting(node("n1"), *card("n1")), ())
+    (unserved,) = found.unserved
+    assert (unserved.code, unserved.text) == (
+        "undecided", f"whether n1 will do is unknown: the search for devices was given up after {LIMIT} steps"
+    )  # fmt: skip
+    assert "search for devices given up on n1; the bound counts it as not fitting" in found.notes
+
+
+def running(*other: str) -> Running:
+    """A pod on ``leaving``; a node with the card, and others with as many devices as the pod has."""
+    cluster = Running()
+    cluster.offer(class_of())
+    for name in ("card", "leaving", *other):
+        cluster.node(name)
+    for part in (*card("card"), *map(plain, ("leaving", *other))):
+        cluster.publish(part)
+    cluster.pod("p", "leaving", template=cluster.template("eight", plain_request(class_name="gpu", count=SLIM)))
+    return cluster
+
+
+def test_a_pod_moves_to_the_node_that_is_decided() -> None:
+    found = asked(running("other"), "leaving")
+    assert names(found.remove) == ["leaving"]
+    assert [(move.pod.name, move.target) for move in found.moves] == [("p", "other")]
+
+
+def test_a_node_stays_whose_pod_may_fit_elsewhere() -> None:
+    found = asked(running(), "leaving")
+    assert why(found, "leaving") == "no-place"
+    assert GIVEN_UP in found.stays[0].text
