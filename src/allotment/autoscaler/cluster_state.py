@@ -155,7 +155,7 @@ def wish_of(pod: Item[Any]) -> str:
     spec = _spec(pod)
     asked = {field: spec[field] for field in _ASKED if spec.get(field)}
     for field in ("initContainers", "containers"):
-        asked[field] = [container.get("resources") for container in spec.get(field) or ()]
+        asked[field] = [(one.get("resources"), one.get("restartPolicy")) for one in spec.get(field) or ()]
     return json.dumps([pod.namespace, asked], sort_keys=True)
 
 

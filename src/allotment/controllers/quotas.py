@@ -15,8 +15,9 @@ from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN
+from allotment.model.pod_resources import total_of
 from allotment.model.quantity import Quantity
-from allotment.model.quota import looks_at, total, usage
+from allotment.model.quota import looks_at, usage
 
 #: A bunch of changes is counted once.
 _BUNCH_SECONDS: Final = 0.25
@@ -83,7 +84,7 @@ class _Quotas:
                 continue
             await cache.synced.wait()
             found = cache.index("namespace", by_namespace)[quota.namespace]
-            counted = total(
+            counted = total_of(
                 usage(bucket, item.tree, self._extended_name)
                 for item in found
                 if looks_at(quota.spec, bucket, item.tree)

@@ -201,11 +201,23 @@ class PodExtendedResourceClaimStatus(Value, frozen=True):
     resource_claim_name: str = ""
 
 
+class ContainerStatus(Value, frozen=True):
+    """What a container has on its node, which is not what its spec says while it is resized (KEP-1287)."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] = {}
+
+
 class PodStatus(Value, frozen=True):
     """Phases: Pending, Running, Succeeded, Failed, Unknown."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] = {}
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None

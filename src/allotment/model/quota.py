@@ -7,9 +7,10 @@ extended resource that a class stands for, together with pods that ask for that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Final
 
+from allotment.model.pod_resources import add_to, pod_limits, pod_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation.names import extended_resource
@@ -52,7 +53,7 @@ def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda 
     spec = tree.get("spec") or {}
     if bucket == "pods":
         if (tree.get("status") or {}).get("phase") not in _ENDED:
-            counted |= _pod(spec)
+            counted |= _pod(spec, tree.get("status") or {})
     elif bucket == CLAIMS:
         counted |= _claim(spec, extended_name)
     elif bucket == "services":
@@ -62,8 +63,10 @@ def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda 
     return counted
 
 
-def _pod(spec: Tree) -> Usage:
-    requests, limits = amounts(spec, "requests"), amounts(spec, "limits")
+def _pod(spec: Tree, status: Tree) -> Usage:
+    # Kubernetes counts resizes of containers, and not yet those of pods as a whole (1.36).
+    status = {name: part for name, part in status.items() if name not in ("resources", "allocatedResources")}
+    requests, limits = pod_requests(spec, status), pod_limits(spec, status)
     counted: Usage = {"pods": _ONE}
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
@@ -76,39 +79,6 @@ def _pod(spec: Tree) -> Usage:
     return counted
 
 
-def amounts(spec: Tree, part: str) -> Usage:
-    """``requests`` or ``limits`` of a whole pod: its containers together, or the hungriest moment of its start."""
-    running: Usage = {}
-    for container in spec.get("containers") or ():
-        _add(running, _part(container, part))
-    peak: Usage = {}
-    sidecars: Usage = {}
-    for container in spec.get("initContainers") or ():
-        own = _part(container, part)
-        if container.get("restartPolicy") == "Always":
-            _add(sidecars, own)
-            own = {}
-        for name in {*own, *sidecars}:
-            now = sidecars.get(name, Quantity.ZERO).add(own.get(name, Quantity.ZERO))
-            peak[name] = max(peak.get(name, Quantity.ZERO), now)
-    _add(running, sidecars)
-    total = {name: max(running.get(name, Quantity.ZERO), peak.get(name, Quantity.ZERO)) for name in {*running, *peak}}
-    total |= _part(spec, part)
-    overhead = {name: Quantity.parse(str(text)) for name, text in (spec.get("overhead") or {}).items()}
-    _add(total, overhead if part == "requests" else {name: o for name, o in overhead.items() if name in total})
-    return total
-
-
-def _part(holder: Tree, part: str) -> Usage:
-    found = (holder.get("resources") or {}).get(part) or {}
-    return {name: Quantity.parse(str(text)) for name, text in found.items()}
-
-
-def _add(total: Usage, more: Mapping[str, Quantity]) -> None:
-    for name, amount in more.items():
-        total[name] = total[name].add(amount) if name in total else amount
-
-
 def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
     devices: Usage = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
@@ -117,12 +87,12 @@ def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
             name, count = asked.get("deviceClassName"), _devices(asked)
             if name:
                 worst[name] = max(worst.get(name, Quantity.ZERO), Quantity.of_int(count))
-        _add(devices, worst)
+        add_to(devices, worst)
     counted: Usage = {}
     for name, amount in devices.items():
-        _add(counted, {f"{name}{BY_CLASS}": amount, f"{IMPLICIT}{name}": amount})
+        add_to(counted, {f"{name}{BY_CLASS}": amount, f"{IMPLICIT}{name}": amount})
         if extended := extended_name(name):
-            _add(counted, {f"requests.{extended}": amount})
+            add_to(counted, {f"requests.{extended}": amount})
     return counted
 
 
@@ -197,11 +167,3 @@ def _asks_other_namespaces(spec: Tree) -> bool:
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False
-
-
-def total(usages: Iterable[Mapping[str, Quantity]]) -> Usage:
-    """All of them together."""
-    counted: Usage = {}
-    for one in usages:
-        _add(counted, one)
-    return counted

@@ -1,8 +1,7 @@
 """What a pod asks of its node, worked out once for all pods with equal specs.
 
-Amounts are plain integers: cpu in thousandths, everything else in units. The sum is Kubernetes' own (KEP-753,
-KEP-2837): containers and sidecars run together, init containers one after the other beside the sidecars started before
-them, and what the pod asks as a whole replaces the sum.
+Amounts are plain integers: cpu in thousandths, everything else in units. How a pod's requests come about is said in
+`allotment.model.pod_resources`.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.core import ResourceRequirements, Toleration
+from allotment.model.core import Toleration
 from allotment.model.node_selectors import NodeSelector
+from allotment.model.pod_resources import defaulted, pod_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
 from allotment.node_fit.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 
-Amounts = Mapping[str, int]
-
 #: What a container counts for in scores when it does not say, so that nodes do not fill with silent ones.
-_SCORED_CPU: Final = 100
-_SCORED_MEMORY: Final = 200 * 1024 * 1024
+_SCORED: Final = {"cpu": Quantity.parse("100m"), "memory": Quantity.binary(200 * 1024 * 1024)}
 #: Shapes that are kept.
 _SHAPES: Final = 4096
 
@@ -62,6 +59,14 @@ class Neighbour(NamedTuple):
     weight: int = 0
 
 
+class Requests(NamedTuple):
+    """What a pod requests as a whole, and what it counts for in scores."""
+
+    amounts: dict[str, int]
+    scored_cpu: int
+    scored_memory: int
+
+
 class Demand:
     """What equal pods ask. Compared by identity; `Demands` keeps one for each shape."""
 
@@ -70,12 +75,9 @@ class Demand:
         "ports", "preferences", "required", "requests", "scored_cpu", "scored_memory", "spec", "spread", "tolerations",
     )  # fmt: skip
 
-    def __init__(self, spec: PodSpec) -> None:
+    def __init__(self, spec: PodSpec, requests: Requests) -> None:
         self.spec = spec
-        self.requests: dict[str, int] = _requests(spec)
-        scored = _requests(spec, scored=True)
-        self.scored_cpu = scored.get("cpu", 0)
-        self.scored_memory = scored.get("memory", 0)
+        self.requests, self.scored_cpu, self.scored_memory = requests
         self.extended: tuple[str, ...] = tuple(sorted(name for name, n in self.requests.items() if n and "/" in name))
         self.ports: tuple[HostPort, ...] = tuple(_ports(spec))
         self.node_selector: tuple[tuple[str, str], ...] = tuple(spec.node_selector.items())
@@ -102,6 +104,10 @@ class Demand:
             Neighbour(t.pod_affinity_term, -t.weight)
             for t in (far.preferred_during_scheduling_ignored_during_execution if far else ())
         )
+
+    def elsewhere(self, spec: PodSpec) -> Demand:
+        """The same amounts with another choice of nodes."""
+        return Demand(spec, Requests(self.requests, self.scored_cpu, self.scored_memory))
 
     @property
     def social(self) -> bool:
@@ -141,9 +147,10 @@ class Demands:
         self._known: dict[bytes, Demand] = {}
         self._encoder = msgspec.json.Encoder()
 
-    def of(self, spec: Tree) -> Demand:
-        """The demand of a pod's spec."""
+    def of(self, spec: Tree, status: Tree | None = None) -> Demand:
+        """The demand of a pod; ``status``: of one that is on a node, where it may be being resized."""
         get = spec.get
+        resized = _resized(spec, status) if status else None
         key = self._encoder.encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in get("containers") or ()],
@@ -154,16 +161,19 @@ class Demands:
                 get("topologySpreadConstraints"),
                 get("overhead"),
                 get("resources"),
+                resized,
             )
         )
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _SHAPES:
                 self._known.clear()
-            found = self._known[key] = Demand(to_value(_read_only(spec), PodSpec))
+            read = _read_only(spec)
+            found = self._known[key] = Demand(to_value(read, PodSpec), resized or _requests(read))
         return found
 
 
+_STATUSES: Final = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
 _PARTS: Final = (
     "initContainers", "containers", "nodeSelector", "affinity", "tolerations", "overhead",
     "topologySpreadConstraints", "resources",
@@ -194,44 +204,32 @@ def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
-def _asked(resources: ResourceRequirements, scored: bool) -> dict[str, int]:
-    found = amounts(resources.requests)
-    # The API server sets requests from limits; what comes from elsewhere is read the same way.
-    for name, quantity in resources.limits.items():
-        found.setdefault(name, amount(name, quantity))
-    if scored:
-        found.setdefault("cpu", _SCORED_CPU)
-        found.setdefault("memory", _SCORED_MEMORY)
-    return found
+def _requests(spec: Tree, status: Tree | None = None) -> Requests:
+    """Of a spec that may come from a file, where no API server has set its defaults yet."""
+    spec = defaulted(spec)
+    requests = amounts(pod_requests(spec, status))
+    scored = amounts(pod_requests(spec, status, missing=_SCORED))
+    return Requests({name: n for name, n in requests.items() if n}, scored.get("cpu", 0), scored.get("memory", 0))
 
 
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, n in more.items():
-        total[name] = total.get(name, 0) + n
+def _resized(spec: Tree, status: Tree) -> Requests | None:
+    """The requests of a pod whose status says other amounts than its spec; None if it does not, as mostly."""
+    if status.get("resources") is None and not any(
+        one.get("resources") is not None and _differs(one, container)
+        for part, statuses in _STATUSES
+        for one in status.get(statuses) or ()
+        for container in spec.get(part) or ()
+        if container.get("name") == one.get("name")
+    ):
+        return None
+    now = _requests(spec, status)
+    return now if now != _requests(spec) else None
 
 
-def _requests(spec: PodSpec, scored: bool = False) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in spec.containers:
-        _add(total, _asked(container.resources, scored))
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in spec.init_containers:
-        asked = _asked(container.resources, scored)
-        if container.restart_policy == "Always":
-            _add(total, asked)
-            _add(sidecars, asked)
-            asked = sidecars
-        else:
-            _add(asked, sidecars)
-        for name, n in asked.items():
-            most[name] = max(most.get(name, 0), n)
-    for name, n in most.items():
-        total[name] = max(total.get(name, 0), n)
-    if spec.resources is not None:
-        total.update(_asked(spec.resources, scored=False))
-    _add(total, amounts(spec.overhead))
-    return {name: n for name, n in total.items() if n}
+def _differs(status: Tree, container: Tree) -> bool:
+    """Whether the requests of a container's status are not, word for word, those of its spec."""
+    spec = (container.get("resources") or {}).get("requests") or {}
+    return (status["resources"].get("requests") or {}) != spec or (status.get("allocatedResources") or spec) != spec
 
 
 def _ports(spec: PodSpec) -> Iterable[HostPort]:

@@ -110,7 +110,7 @@ class Following:
     def _pod_placed(self, item: Item[Tree], node: str) -> None:
         self._waiting.leave(item.uid)
         before = self._machines.node_of(item.uid)
-        if self._machines.seat(resident_of(item.tree, self._demands.of(item.spec)), node):
+        if self._machines.seat(resident_of(item.tree, self._demands.of(item.spec, item.status)), node):
             self._news.happened(Happening.POD_PLACED)
             if before is not None:
                 self._news.happened(Happening.POD_GONE)  # it asks for something else now, or goes

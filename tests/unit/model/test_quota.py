@@ -1,4 +1,4 @@
-from allotment.model.quota import amounts, looks_at, usage
+from allotment.model.quota import looks_at, usage
 from allotment.model.trees import Tree
 
 CLAIMS = "resourceclaims.resource.k8s.io"
@@ -30,15 +30,6 @@ def test_of_alternatives_the_worst_of_each_class_counts() -> None:
     found = shown(CLAIMS, {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": alternatives}]}}})
     assert found["large.deviceclass.resource.k8s.io/devices"] == "1"
     assert found["small.deviceclass.resource.k8s.io/devices"] == "32"
-
-
-def test_a_pod_counts_its_hungriest_moment() -> None:
-    spec = {
-        "containers": [container(cpu="1"), container(cpu="500m")],
-        "initContainers": [{**container(cpu="1"), "restartPolicy": "Always"}, container(cpu="3")],
-        "overhead": {"cpu": "100m"},
-    }
-    assert str(amounts(spec, "requests")["cpu"]) == "4100m"
 
 
 def test_pods_that_ended_count_only_as_objects() -> None:

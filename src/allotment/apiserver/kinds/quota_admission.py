@@ -10,8 +10,9 @@ from typing import Final
 
 from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import Write
+from allotment.model.pod_resources import total_of
 from allotment.model.quantity import Quantity
-from allotment.model.quota import CLAIMS, IMPLICIT, looks_at, total, usage
+from allotment.model.quota import CLAIMS, IMPLICIT, looks_at, usage
 from allotment.model.trees import Tree
 
 #: If a quota bounds these, each container has to say what it wants of them.
@@ -46,7 +47,7 @@ def _fits(quota: Tree, bucket: str, tree: Tree, write: Write) -> None:
     if not wanted:
         return
     buckets = {bucket, *(_bucket_of(key) for key in wanted)}
-    used = total(
+    used = total_of(
         usage(other, entry.tree, extended_name)
         for other in buckets
         for entry in write.reader.list(other, write.namespace)

@@ -45,10 +45,9 @@ class AllocatedResourceStatus(Value, frozen=True):
     resources: tuple[ResourceHealth, ...] = ()
 
 
-class ContainerStatus(Value, frozen=True):
-    """What the kubelet says of a container."""
+class ContainerStatus(core.ContainerStatus, frozen=True):
+    """With whether it runs, what it waits for, and the health of its devices."""
 
-    name: str = ""
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()

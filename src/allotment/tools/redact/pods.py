@@ -13,6 +13,8 @@ _SPEC = (
     "hostNetwork", "terminationGracePeriodSeconds", "os",
 )  # fmt: skip
 _STATUS = ("phase", "qosClass", "startTime", "reason")
+#: What a pod or container has on its node, while it is resized.
+_AMOUNTS = ("resources", "allocatedResources")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
 
 
@@ -74,7 +76,7 @@ def claim_entry(names: Names, entry: Tree) -> Tree:
 
 def pod_status(names: Names, status: Tree) -> Tree:
     """What has been decided, and the scheduler's words."""
-    found = only(status, _STATUS)
+    found = only(status, (*_STATUS, *_AMOUNTS))
     if status.get("conditions"):
         found["conditions"] = [condition(names, one) for one in status["conditions"]]
     if status.get("nominatedNodeName"):
@@ -97,7 +99,8 @@ def pod_status(names: Names, status: Tree) -> Tree:
 
 def _container_status(names: Names, status: Tree) -> Tree:
     """Whether it runs, what it waits for, and the health of its devices."""
-    found: Tree = {"name": names.of("container", status.get("name", "")), **only(status, ("ready", "restartCount"))}
+    kept = only(status, ("ready", "restartCount", *_AMOUNTS))
+    found: Tree = {"name": names.of("container", status.get("name", "")), **kept}
     waiting = (status.get("state") or {}).get("waiting")
     if waiting:
         found["state"] = {"waiting": only(waiting, ("reason",))}

@@ -26,6 +26,7 @@ _KEPT = r"""
     .*\.resourceClaims\[\]\.name
     Pod\.status\.(phase|qosClass|reason|resourceClaimStatuses\[\]\.name)
     Pod\.status\..*\.(health|waiting\.reason|requestName|resourceName)
+    Pod\.status\.(.*\.)?allocatedResources\{\}
     PodGroup\.status\.resourceClaimStatuses\[\]\.name
     Namespace\.status\.phase
     Node\.status\.(declaredFeatures\[\]|nodeInfo\.(architecture|kubeletVersion|operatingSystem))

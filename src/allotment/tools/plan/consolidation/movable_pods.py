@@ -79,7 +79,7 @@ class Lodgers:
         if not metadata.get("uid"):
             tree = {**tree, "metadata": {**metadata, "uid": f"pod:{key}"}}
             metadata = tree["metadata"]
-        resident = resident_of(tree, self._demands.of(spec))
+        resident = resident_of(tree, self._demands.of(spec, status if spec.get("nodeName") else None))
         made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or ()}
         own: list[tuple[ResourceClaim, str]] = []
         held: list[ObjectKey] = []

@@ -124,6 +124,10 @@ class _Reading:
     unserved: list[Unserved] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
 
+    def asked_on_node(self, pod: Pod) -> Asked:
+        """Of a pod on a node, where it may be being resized."""
+        return self.demands.of(to_tree(pod.spec), to_tree(pod.status))
+
     def asked_of(self, spec: PodSpec) -> Asked:
         """Replicas share one spec object, so it is read once."""
         known = self.asked.get(id(spec))
@@ -191,7 +195,7 @@ def demand_of(values: Iterable[Object], features: Features) -> Demand:
     for pod in _pods(given):
         if pod.spec.node_name:
             if pod.status.phase not in _FINISHED:
-                residents.append((reading.resident(pod, reading.asked_of(pod.spec)), pod.spec.node_name))
+                residents.append((reading.resident(pod, reading.asked_on_node(pod)), pod.spec.node_name))
         elif pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None:
             found = reading.waiting(pod)
             if found is not None:

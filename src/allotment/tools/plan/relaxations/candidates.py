@@ -12,7 +12,6 @@ from msgspec.structs import replace as altered
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
-from allotment.node_fit.pod_requirements import Demand as Asked
 from allotment.phrases import counted
 from allotment.tools.explain.fixes import applied
 from allotment.tools.explain.origin_mapping import template_of
@@ -135,7 +134,7 @@ def of_nodes(kind: Kind) -> Iterator[Concession]:
         path = f"{prefix}spec.nodeSelector"
 
         def on(other: Waiting, rest: dict[str, str] = rest) -> Waiting:
-            return replace(other, asked=Asked(altered(other.asked.spec, node_selector=rest)))
+            return replace(other, asked=other.asked.elsewhere(altered(other.asked.spec, node_selector=rest)))
 
         # A mapping is merged into what stands there, so that one key of several is removed by its own path.
         own = f'["{key}"]' if "." in key else f".{key}"
@@ -147,9 +146,8 @@ def of_nodes(kind: Kind) -> Iterator[Concession]:
         def free(other: Waiting) -> Waiting:
             affinity = other.asked.spec.affinity
             assert affinity is not None
-            return replace(
-                other, asked=Asked(altered(other.asked.spec, affinity=altered(affinity, node_affinity=None)))
-            )
+            spec = altered(other.asked.spec, affinity=altered(affinity, node_affinity=None))
+            return replace(other, asked=other.asked.elsewhere(spec))
 
         yield Concession("without the required node affinity", object_, path, Edit(None), on=free)
 
