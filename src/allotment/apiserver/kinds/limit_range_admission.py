@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import Write
+from allotment.model.pod_resources import Amounts, pod_limits, pod_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 
@@ -62,16 +63,17 @@ def _fill(resources: Tree, part: str, defaults: Tree) -> list[str]:
 def keep_pod_within(pod: Tree, write: Write) -> None:
     """Refuse a pod that breaks a bound; all breaches are told together."""
     breaches: list[str] = []
-    containers = [*((pod.get("spec") or {}).get("containers") or ())]
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for item in _items(write, "Container"):
         for container in containers:
             breaches.extend(_breaches(item, container.get("resources") or {}, "Container"))
     pods = list(_items(write, "Pod"))
     if pods:
+        # Kubernetes leaves out the overhead here: it is the cluster's, not the author's.
         total = {
-            part: _sum((container.get("resources") or {}).get(part) or {} for container in containers)
-            for part in ("requests", "limits")
-        }
+            "requests": _texts(pod_requests(spec, overhead=False)), "limits": _texts(pod_limits(spec, overhead=False))
+        }  # fmt: skip
         for item in pods:
             breaches.extend(_breaches(item, total, "Pod"))
     if breaches:
@@ -130,9 +132,5 @@ def _amount(amounts: Tree, name: str) -> Quantity | None:
     return None if text is None else Quantity.parse(str(text))
 
 
-def _sum(parts: Iterable[Tree]) -> Tree:
-    total: dict[str, Quantity] = {}
-    for amounts in parts:
-        for name, text in amounts.items():
-            total[name] = total.get(name, Quantity.ZERO).add(Quantity.parse(str(text)))
-    return {name: str(amount) for name, amount in total.items()}
+def _texts(amounts: Amounts) -> Tree:
+    return {name: str(amount) for name, amount in amounts.items()}

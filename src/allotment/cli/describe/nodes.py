@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from allotment.cli.describe.page import NONE, Page, full
+from allotment.model.pod_resources import pod_limits, pod_requests, total_of
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.tools.free import NodeReport
@@ -75,50 +76,30 @@ def _add_devices(page: Page, report: NodeReport | None) -> None:
 
 def _add_pods(page: Page, pods: Sequence[Tree], allocatable: Tree) -> None:
     page.field(0, "Non-terminated Pods", f"({len(pods)} in total)")
-    amounts = {"requests": "Requests", "limits": "Limits"}
-    headers = [f"{what} {word}" for what in ("CPU", "Memory") for word in amounts.values()]
+    # In force while a pod is resized, as the scheduler counts it.
+    each = [(pod_requests(spec, status), pod_limits(spec, status)) for spec, status in map(_parts, pods)]
+    whole = (total_of(requests for requests, _ in each), total_of(limits for _, limits in each))
+    kinds = ["Requests", "Limits"]
     rows = []
-    for one in pods:
-        cells = [
-            _share(_total([one], kind, name), allocatable.get(name)) for name in ("cpu", "memory") for kind in amounts
-        ]
+    for one, amounts in zip(pods, each, strict=True):
+        cells = [_share(kind.get(name), allocatable.get(name)) for name in ("cpu", "memory") for kind in amounts]
         metadata = one["metadata"]
         age = page.age(metadata.get("creationTimestamp"))
         rows.append([metadata.get("namespace", ""), metadata["name"], *cells, age])
+    headers = [f"{what} {kind}" for what in ("CPU", "Memory") for kind in kinds]
     page.table(1, ["Namespace", "Name", *headers, "Age"], rows)
     page.line(0, "Allocated resources:")
     names = ["cpu", "memory", *sorted(name for name in allocatable if name not in ("cpu", "memory", "pods"))]
-    page.table(
-        1,
-        ["Resource", *amounts.values()],
-        [[name, *(_share(_total(pods, kind, name), allocatable.get(name)) for kind in amounts)] for name in names],
-    )
+    rows = [[name, *(_share(kind.get(name), allocatable.get(name)) for kind in whole)] for name in names]
+    page.table(1, ["Resource", *kinds], rows)
 
 
-def _total(pods: Iterable[Tree], kind: str, name: str) -> Quantity:
-    """What the pods ask for: the containers together, or one that runs before them if it asks for more."""
-    total = Quantity.ZERO
-    for one in pods:
-        spec = one.get("spec") or {}
-        own, first = Quantity.ZERO, Quantity.ZERO
-        for container in spec.get("containers") or ():
-            own = own.add(_amount(container, kind, name))
-        for container in spec.get("initContainers") or ():
-            amount = _amount(container, kind, name)
-            if container.get("restartPolicy") == "Always":
-                own = own.add(amount)
-            else:
-                first = max(first, amount)
-        total = total.add(max(own, first))
-    return total
+def _parts(pod: Tree) -> tuple[Tree, Tree]:
+    return pod.get("spec") or {}, pod.get("status") or {}
 
 
-def _amount(container: Tree, kind: str, name: str) -> Quantity:
-    text = ((container.get("resources") or {}).get(kind) or {}).get(name)
-    return Quantity.parse(str(text)) if text is not None else Quantity.ZERO
-
-
-def _share(amount: Quantity, of: Any) -> str:
+def _share(amount: Quantity | None, of: Any) -> str:
+    amount = amount or Quantity.ZERO
     whole = Quantity.parse(str(of)) if of is not None else Quantity.ZERO
     percent = int(amount.nano * 100 / whole.nano) if whole.sign() > 0 else 0
     return f"{amount} ({percent}%)"

@@ -27,6 +27,10 @@ def pod(**spec: Any) -> Tree:
     return {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": containers, **spec}}
 
 
+def container(name: str, cpu: str) -> Tree:
+    return {"name": name, "image": "x", "resources": {"limits": {"cpu": cpu}}}
+
+
 def admitted(tree: Tree, *more: tuple[str, Tree], subresource: str = "") -> Tree:
     made, errors = created("pods", tree, write(shelf(*more), subresource=subresource))
     assert errors == []
@@ -116,6 +120,23 @@ def test_limit_ranges_fill_in_and_bound() -> None:
     greedy = pod(containers=[{"name": "c", "image": "x", "resources": {"limits": {"cpu": "3"}}}])
     assert refused(greedy, ("limitranges", bounds)) == (
         'pods "p" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
+    )
+
+
+def test_limit_ranges_of_pods_count_all_that_runs_at_one_time() -> None:
+    bounds = {"metadata": {"name": "lr", "namespace": "ns"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}
+    parts: Tree = {
+        "initContainers": [{**container("proxy", "100m"), "restartPolicy": "Always"}, container("init", "950m")],
+        "containers": [container("main", "200m")],
+    }
+    told = 'pods "p" is forbidden: maximum cpu usage per Pod is 1, but limit is '
+    assert refused(pod(**parts), ("limitranges", bounds)) == f"{told}1050m"
+    whole = {"limits": {"cpu": "2"}}
+    assert refused(pod(**{**parts, "resources": whole}), ("limitranges", bounds)) == f"{told}2"
+    admitted(pod(**{**parts, "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}), ("limitranges", bounds))
+    each = {**bounds, "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}}
+    assert refused(pod(**parts), ("limitranges", each)) == (
+        'pods "p" is forbidden: maximum cpu usage per Container is 500m, but limit is 950m'
     )
 
 

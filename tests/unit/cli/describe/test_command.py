@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import allotment
+from allotment.cli.describe.nodes import node
 from allotment.cli.describe.page import Page, ago
+from allotment.model.trees import Tree
 from tests.unit.cli.conftest import Allot
 from tests.unit.cli.test_wait import GREEDY
 from tests.waiting import wait_until
@@ -156,6 +158,32 @@ def test_tables_do_not_stretch_their_surroundings() -> None:
     page.table(1, ["A long header", "B"], [["a", "b"]])
     page.field(0, "C", "two\nlines")
     assert page.text() == "A:  b\n  A long header  B\n  -------------  -\n  a              b\nC:\n    two\n    lines\n"
+
+
+SIDECAR: Tree = {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+INIT: Tree = {"name": "init", "resources": {"requests": {"cpu": "500m"}}}
+MAIN: Tree = {"name": "main", "resources": {"requests": {"cpu": "200m"}}}
+PARTS: Tree = {"initContainers": [SIDECAR, INIT], "containers": [MAIN], "overhead": {"cpu": "50m"}}
+RESIZED: Tree = {"name": "main", "resources": {"requests": {"cpu": "900m"}}, "allocatedResources": {"cpu": "900m"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cpu"),
+    [
+        (PARTS, {}, "650m (16%)"),
+        ({**PARTS, "resources": {"requests": {"cpu": "2"}}}, {}, "2050m (51%)"),
+        (PARTS, {"containerStatuses": [RESIZED]}, "1050m (26%)"),
+    ],
+    ids=["sidecar", "pod as a whole", "resized"],
+)
+def test_a_node_counts_its_pods_as_the_scheduler_does(spec: Tree, status: Tree, cpu: str) -> None:
+    page = Page(datetime(2026, 1, 1, tzinfo=UTC))
+    on_it = {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec, "status": status}
+    tree = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+    node(page, tree, [on_it], None)
+    text = page.text()
+    assert re.search(rf"^  ns +p +{re.escape(cpu)} +0 \(0%\) +0 \(0%\)", text, re.MULTILINE), text
+    assert re.search(rf"^  cpu +{re.escape(cpu)} +0 \(0%\)$", text, re.MULTILINE), text
 
 
 def test_ages_are_those_of_kubectl() -> None:

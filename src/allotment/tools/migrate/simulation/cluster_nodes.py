@@ -10,8 +10,9 @@ from typing import Final
 
 from allotment.fleet.gpu_product_labels import product_of_label
 from allotment.model.core import HOSTNAME, Node, Pod
-from allotment.model.quantity import Quantity
+from allotment.model.pod_resources import defaulted, pod_requests
 from allotment.model.resource import ResourceSlice
+from allotment.model.trees import to_tree
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
 from allotment.tools.migrate.plugin_config import REPLICAS_LABELS, single_profile
 from allotment.tools.migrate.resource_names import SHARED, amd_partition, mig_profile, vendor_of
@@ -54,21 +55,9 @@ def plugged_resources(node: Node) -> dict[str, int]:
 
 
 def extended_of(pod: Pod) -> dict[str, int]:
-    """What a pod has of GPUs' device plugins: init containers use again what the others get later."""
-    later: dict[str, int] = {}
-    first: dict[str, int] = {}
-    for container in pod.spec.containers:
-        for name, count in _amounts(container.resources.limits):
-            later[name] = later.get(name, 0) + count
-    for container in pod.spec.init_containers:
-        target = later if container.restart_policy == "Always" else first
-        for name, count in _amounts(container.resources.limits):
-            target[name] = target.get(name, 0) + count if target is later else max(first.get(name, 0), count)
-    return {name: max(later.get(name, 0), first.get(name, 0)) for name in (*later, *first)}
-
-
-def _amounts(amounts: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:
-    return ((name, amount.value()) for name, amount in amounts.items() if vendor_of(name) and amount.sign() > 0)
+    """What a pod has of GPUs' device plugins."""
+    requests = pod_requests(defaulted(to_tree(pod.spec)))
+    return {name: amount.value() for name, amount in requests.items() if vendor_of(name) and amount.sign() > 0}
 
 
 def _kind(resource: str, labels: Mapping[str, str], product: str) -> DeviceKind:
