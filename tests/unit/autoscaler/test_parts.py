@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from allotment.autoscaler.cluster_state import wish_of
 from allotment.autoscaler.in_flight_nodes import coming, with_supply
 from allotment.autoscaler.order import config_map, name_of, order_for, order_of
 from allotment.autoscaler.program import Batch
@@ -18,6 +19,7 @@ from allotment.autoscaler.providers.faults import BadFault, parse_faults
 from allotment.autoscaler.readiness import lacks
 from allotment.autoscaler.remaining_limits import remaining
 from allotment.autoscaler.unavailable_offerings import Shortages
+from allotment.cluster.cached_item import Item
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node, Pod, PodSpec
 from allotment.model.meta import ObjectKey, ObjectMeta
@@ -258,3 +260,12 @@ def test_what_is_no_fault_is_refused_with_what_would_be(words: str, text: str) -
     with pytest.raises(BadFault, match=text) as caught:
         parse_faults([words])
     assert "TYPE[:ZONE]=FAULT" in caught.value.hint
+
+
+def test_a_sidecar_is_another_wish_than_an_init_container() -> None:
+    def wish(**more: str) -> str:
+        first = {"name": "first", "resources": {"requests": {"cpu": "4"}}, **more}
+        spec = {"initContainers": [first], "containers": [{"name": "main"}]}
+        return wish_of(Item({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}))
+
+    assert wish() != wish(restartPolicy="Always")
