@@ -23,7 +23,7 @@ from allotment.model.core import HOSTNAME
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
-from allotment.phrases import counted
+from allotment.phrases import counted, some
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.formulation.conflicts import is_alone
 from allotment.tools.plan.formulation.problem import Question
@@ -38,7 +38,6 @@ from allotment.tools.plan.placement.unserved_pods import Why, not_seated, refuse
 from allotment.tools.plan.placement.zones import in_zones
 from allotment.tools.plan.reasons.type_verdicts import choices
 from allotment.tools.plan.report import Plan, PlannedMachine, Seat, Unserved
-from allotment.tools.sentences import some
 
 
 def notes_on(types: Sequence[InstanceType], seated: Iterable[Waiting]) -> Iterator[str]:
