@@ -23,8 +23,9 @@ K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
 
-#: Somebody else was faster, which is nobody's fault; or a quota is full, which the object's events tell.
-_LEVELS: Final = {404: logging.DEBUG, 409: logging.DEBUG, 403: logging.INFO}
+#: Somebody else was faster, which is nobody's fault; a kind is served in unknown versions only, which the client has
+#: reported once; or a quota is full, which the object's events tell.
+_LEVELS: Final = {404: logging.DEBUG, 409: logging.DEBUG, 406: logging.DEBUG, 403: logging.INFO}
 #: That the cluster does not answer, or has too much to do, concerns all keys: one of them is told about in so long.
 _TOLD_SECONDS: Final = 10.0
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from allotment.cluster.client import Resource
+from allotment.cluster.errors import UnknownVersions
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, POD_GROUPS, PODS, TAINT_RULES
 from allotment.controllers.device_taints import device_taints
 from allotment.controllers.pod_group_protection import pod_group_protection
@@ -13,6 +17,7 @@ from allotment.model.features import Features
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
+from tests.unit.cluster.memory import MemoryClient
 from tests.unit.controllers.world import World, pod, world
 
 ON = Features("1.36", {pod_groups.GATE: True})
@@ -169,6 +174,40 @@ def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_
             await here.until(lambda: "finalizers" not in here.get(CLAIMS, name)["metadata"])
 
     idle.run(story())
+
+
+class NewerClient(MemoryClient):
+    """A cluster that serves PodGroups only in a version that nobody here knows."""
+
+    def _refused(self, told: Resource | None = None) -> None:
+        if told == POD_GROUPS:
+            raise UnknownVersions("podgroups", "served only in v1beta1")
+        super()._refused(told)
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Tree:
+        self._refused(resource)
+        return await super().get(resource, name, namespace, subresource=subresource)
+
+
+def test_a_claim_of_a_group_that_cannot_be_read_stays_allocated(caplog: pytest.LogCaptureFixture) -> None:
+    """Its devices would be given to somebody else while the group's pods use them."""
+
+    async def story() -> None:
+        client = NewerClient()
+        owner = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
+        gone = {"resource": "pods", "name": "gone", "uid": "uid-gone"}
+        async with world(CLAIMS_OF_GROUPS, client=client) as here:
+            here.put(CLAIMS, {"metadata": {"name": "of-pod"}, "spec": SPEC})
+            here.put(CLAIMS, {"metadata": {"name": "of-group"}, "spec": SPEC})
+            allocated(here, "of-group", owner)
+            allocated(here, "of-pod", gone)
+            await here.until(lambda: not here.get(CLAIMS, "of-pod")["status"].get("reservedFor"))
+            await here.settled()
+            assert reserved(here, "of-group") == [("podgroups", "g")]
+            assert here.get(CLAIMS, "of-group")["status"]["allocation"] == ALLOCATION
+
+    idle.run(story())
+    assert "served only in v1beta1" not in caplog.text, "the client says it once"
 
 
 def test_a_group_of_the_same_name_is_another_user() -> None:

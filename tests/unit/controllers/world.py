@@ -71,9 +71,11 @@ class World:
 
 
 @asynccontextmanager
-async def world(*programs: Program, speed: float = 1.0) -> AsyncIterator[World]:
+async def world(
+    *programs: Program, speed: float = 1.0, client: MemoryClient | None = None
+) -> AsyncIterator[World]:  # fmt: skip
     """A cluster in which programs run."""
-    client = MemoryClient()
+    client = client or MemoryClient()
     clock = IdleClock(speed)
     random = Random(1)
 
