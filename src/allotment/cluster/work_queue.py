@@ -2,6 +2,9 @@
 
 A key that is asked for while it is being worked on is done again afterwards, never twice at the same time. What fails
 comes back after a wait that doubles. Nothing runs while there is nothing to do.
+
+Between two keys a worker yields to the event loop. Work that waits for nothing and requests itself or another key again
+therefore costs processor time, but never stops what else runs in the process: a lab is one event loop.
 """
 
 from __future__ import annotations
@@ -124,6 +127,8 @@ class WorkQueue(Generic[K]):
                     if key in self._again:
                         self._again.discard(key)
                         self.add(key)
+                if self._ready:
+                    await asyncio.sleep(0)
         finally:
             self._active -= 1
 

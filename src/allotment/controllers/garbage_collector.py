@@ -3,12 +3,17 @@
 The collector knows of every object its uid, its owners and who names it as owner. It acts on few: on dependents of what
 went away, on objects that name an owner nobody knows, and on owners that wait for their dependents. An owner
 that the caches do not have is asked for at the API before anything is deleted, for a cache may be behind.
+
+Objects may own each other. In the foreground each of them would wait for the next one, so the collector breaks such a
+cycle, as Kubernetes does: a member whose turn it is, and whose own dependents already wait for theirs, stops blocking
+its owners before it is deleted. Where all members of a cycle were deleted in the foreground by a client, no member is
+left at which it could be broken, and they stay (in Kubernetes, too) until a client removes a finalizer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cache import Cache
@@ -113,6 +118,7 @@ class _Collector:
             before = old.metadata.get("ownerReferences") or ()
             if before is not owners and before != owners:
                 self._unlink(old)
+                self._look_at_waiting(before)
             elif old.deleting == new.deleting and old.metadata.get("finalizers") == new.metadata.get("finalizers"):
                 return
         for owner in owners:
@@ -125,8 +131,11 @@ class _Collector:
         self._unlink(old)
         for dependent in tuple(self._dependents.get(found.uid, {}).values()):
             self._queue.add(dependent)
-        for owner in old.metadata.get("ownerReferences") or ():
-            # It may have been the last that its owner waited for.
+        self._look_at_waiting(old.metadata.get("ownerReferences") or ())
+
+    def _look_at_waiting(self, owners: Iterable[Tree]) -> None:
+        """Of the owners that an object had: it may have been the last dependent that one of them waited for."""
+        for owner in owners:
             waiting = self._objects.get(owner["uid"])
             if waiting is not None and self._waits(waiting):
                 self._queue.add(waiting)
@@ -187,7 +196,7 @@ class _Collector:
             known = await self._owner(item, owner)
             if known is None:
                 gone.append(owner)
-            elif self._waits(known, FOREGROUND) and owner.get("blockOwnerDeletion"):
+            elif self._waits(known, FOREGROUND):
                 waiting.append(owner)
             else:
                 solid.append(owner)
@@ -195,15 +204,27 @@ class _Collector:
             if gone or waiting:
                 await self._write(found, {**item.metadata, "ownerReferences": solid}, item)
             return
-        await self._delete(found, item, bool(waiting))
-
-    async def _delete(self, found: _Object, item: Item[Any], awaited: bool) -> None:
+        dependents = self._all_dependents(found)
         finalizers = item.metadata.get("finalizers") or ()
-        propagation: Propagation = "Background"
-        if ORPHAN in finalizers:
-            propagation = "Orphan"
-        elif FOREGROUND in finalizers or (awaited and self._blocking(found)):
-            propagation = "Foreground"
+        if waiting and dependents:
+            if any(self._waits(dependent, FOREGROUND) for dependent in dependents):
+                await self._unblock(found, item, owners)
+            await self._delete(found, "Foreground")
+        elif ORPHAN in finalizers:
+            await self._delete(found, "Orphan")
+        else:
+            await self._delete(found, "Foreground" if FOREGROUND in finalizers else "Background")
+
+    async def _unblock(self, found: _Object, item: Item[Any], owners: Sequence[Tree]) -> None:
+        """Let the owners of an object go before it: a dependent of it waits, perhaps in a cycle for the object."""
+        if any(owner.get("blockOwnerDeletion") for owner in owners):
+            unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners]
+            await self._write(found, {**item.metadata, "ownerReferences": unblocked}, item)
+
+    async def _delete(self, found: _Object, propagation: Propagation) -> None:
+        item = self._item(found)
+        if item is None:
+            return
         try:
             await self._client.delete(
                 found.resource, found.name, found.namespace, uid=found.uid, propagation=propagation,
@@ -228,9 +249,11 @@ class _Collector:
             await self._drop_finalizer(found, FOREGROUND)
             return
         for dependent in self._all_dependents(found):
-            self._queue.add(dependent)
+            # One that waits itself is looked at when something of it changes; in a cycle each would call the next.
+            if not self._waits(dependent, FOREGROUND):
+                self._queue.add(dependent)
 
-    def _all_dependents(self, found: _Object) -> Iterable[_Object]:
+    def _all_dependents(self, found: _Object) -> Sequence[_Object]:
         return tuple(self._dependents.get(found.uid, {}).values())
 
     def _blocking(self, found: _Object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
@@ -148,6 +149,52 @@ def test_no_key_is_lost_and_none_is_done_twice_at_once(asked: list[str], workers
         while len(queue):
             await asyncio.sleep(0)
         assert set(done) == set(asked)
+        task.cancel()
+
+    idle.run(story())
+
+
+async def refused(key: int) -> None:
+    raise StatusError({"code": 409})
+
+
+async def done(key: int) -> None:
+    pass
+
+
+async def soon(key: int) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize("work", [refused, done, soon])
+@pytest.mark.parametrize("keys", [1, 40])
+def test_work_that_never_waits_and_calls_for_more_work_leaves_everything_else_its_turn(
+    work: Callable[[int], Awaitable[float | None]], keys: int
+) -> None:
+    """All controllers have such a queue: none of them may hold the event loop, whatever the objects say."""
+    most = 10_000
+
+    async def story() -> None:
+        items = 0
+
+        async def call_for_more(key: int) -> float | None:
+            nonlocal items
+            items += 1
+            if items < most:
+                queue.add(key)
+                queue.add((key + 1) % keys)
+            return await work(key)
+
+        queue = WorkQueue("test", call_for_more, clock=CLOCK, random=Random(1), workers=4)
+        task = asyncio.create_task(queue.run())
+        queue.add(0)
+        turns = 0
+        while items < most:
+            before = items
+            await asyncio.sleep(0)
+            assert items - before <= 4, "between two turns of the event loop each worker works on one key"
+            turns += 1
+        assert turns >= most / 4
         task.cancel()
 
     idle.run(story())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from allotment.cluster.client import Propagation, Resource
 from allotment.cluster.resources import CONFIG_MAPS, CUSTOM_KINDS, PODS, REPLICA_SETS, SECRETS
 from allotment.controllers.garbage_collector import garbage
@@ -106,6 +108,73 @@ def test_orphans_stay_without_their_owner() -> None:
             await here.until(lambda: not here.all(REPLICA_SETS))
             await here.settled()
             assert "ownerReferences" not in here.get(PODS, "p")["metadata"]
+
+    idle.run(story())
+
+
+def cycle(here: World, *names: str) -> None:
+    """ReplicaSets of which each is owned by the one before it, and the first one by the last."""
+    made = [here.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in names]
+    for number, name in enumerate(names):
+        here.put(REPLICA_SETS, owned(name, made[number - 1], uid=made[number]["metadata"]["uid"]))
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c"), tuple("abcdefgh")])
+def test_a_foreground_deletion_is_not_blocked_by_a_cycle(names: tuple[str, ...]) -> None:
+    """Kubernetes' end-to-end test "should not be blocked by dependency circle"."""
+
+    async def story() -> None:
+        async with world(garbage) as here:
+            cycle(here, *names)
+            await here.settled()
+            assert here.names(REPLICA_SETS) == list(names)
+            await delete(here, REPLICA_SETS, "a", "Foreground")
+            await here.until(lambda: not here.all(REPLICA_SETS))
+
+    idle.run(story())
+
+
+def test_a_foreground_deletion_of_two_members_of_a_cycle_is_not_blocked() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            cycle(here, "a", "b", "c", "d")
+            await here.settled()
+            await delete(here, REPLICA_SETS, "a", "Foreground")
+            await delete(here, REPLICA_SETS, "c", "Foreground")
+            await here.until(lambda: not here.all(REPLICA_SETS))
+
+    idle.run(story())
+
+
+def test_objects_that_block_their_own_deletion_stay_and_nothing_else_waits_for_them() -> None:
+    """As in Kubernetes: a cycle is broken at a member that is not deleted yet, and here there is none."""
+
+    async def story() -> None:
+        async with world(garbage) as here:
+            cycle(here, "self")
+            cycle(here, "a", "b")
+            here.put(CONFIG_MAPS, {"metadata": {"name": "owner"}})
+            here.put(PODS, owned("p", here.get(CONFIG_MAPS, "owner")))
+            await here.settled()
+            for name in ("self", "a", "b"):
+                await delete(here, REPLICA_SETS, name, "Foreground")
+            await here.settled()
+            await delete(here, CONFIG_MAPS, "owner")
+            await here.until(lambda: not here.all(PODS))
+            assert here.names(REPLICA_SETS) == ["a", "b", "self"]
+
+    idle.run(story())
+
+
+def test_an_owner_goes_as_soon_as_its_dependents_name_it_no_longer() -> None:
+    async def story() -> None:
+        async with world(garbage) as here:
+            owner, other = (here.put(REPLICA_SETS, {"metadata": {"name": name}}) for name in ("owner", "other"))
+            here.put(PODS, owned("p", owner, other))
+            await here.settled()
+            await delete(here, REPLICA_SETS, "owner", "Foreground")
+            await here.until(lambda: here.names(REPLICA_SETS) == ["other"])
+            assert [one["name"] for one in here.get(PODS, "p")["metadata"]["ownerReferences"]] == ["other"]
 
     idle.run(story())
 
