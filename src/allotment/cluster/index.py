@@ -28,6 +28,10 @@ class Index(Generic[T]):
         found = self._by_key.get(key)
         return [self._items[name] for name in found] if found else ()
 
+    def count(self, key: Hashable) -> int:
+        """The number of items under a key; takes the same time however many there are."""
+        return len(self._by_key.get(key, ()))
+
     def __contains__(self, key: object) -> bool:
         return key in self._by_key
 

@@ -34,7 +34,7 @@ class Children(Generic[T]):
 
     def count(self, uid: str) -> int:
         """How many an owner has, without looking at them."""
-        return len(self._of[uid])
+        return self._of.count(uid)
 
     def known(self, uid: str) -> Sequence[Item[T]]:
         """What names the owner as its controller."""

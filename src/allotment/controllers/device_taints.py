@@ -297,7 +297,7 @@ class _DeviceTaints:
                     for slice in self._slices.items()
                     for device in slice.spec.get("devices") or ()
                 )
-                allocated = sum(len(self._allocated[d]) for d in self._allocated if _selects(rule, d))
+                allocated = sum(self._allocated.count(d) for d in self._allocated if _selects(rule, d))
                 reason = "NoEffect"
                 message = (
                     f"{counted(published, 'published device')} selected. "

@@ -135,11 +135,10 @@ class _Disruption:
                 wanted[pod.uid] = 1
                 continue
             item = self._owner(pod, owner)
-            while item is not None and (above := item.controller) is not None and above["kind"] in _SCALES:
-                higher = self._owner(item, above)
-                if higher is None:
-                    break
-                item = higher
+            # Only Deployments control what controls pods; whoever follows any owner may go round in a circle.
+            above = item.controller if item is not None else None
+            if item is not None and above is not None and above["kind"] == DEPLOYMENTS.kind:
+                item = self._owner(item, above) or item
             if item is not None:
                 replicas = item.spec.get("replicas")
                 wanted[item.uid] = 1 if replicas is None else replicas

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from allotment.cluster.cached_item import Item
@@ -21,9 +22,11 @@ from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.conditions import condition_of, is_true, with_condition
 from allotment.controllers.indexed_jobs import (
     INDEX,
+    Indexes,
     format_indexes,
     has_failed,
     index_of,
+    indexes_of,
     last_failures,
     limit_of,
     parse_indexes,
@@ -39,6 +42,8 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _MANAGER: Final = "kubernetes.io/job-controller"
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
+#: Pods made in one go, as in Kubernetes; the pods that are made call for the next look.
+_BURST: Final = 500
 _ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 Key = tuple[str, str]
@@ -61,8 +66,8 @@ class _Count(NamedTuple):
     failed: list[Item[Any]]
     total_succeeded: int
     total_failed: int
-    done_indexes: set[int]
-    failed_indexes: set[int]
+    done_indexes: Indexes
+    failed_indexes: Indexes
     end: str
 
 
@@ -124,7 +129,8 @@ class _Jobs:
         await self._record(job, count, end)
         if failure is not None:
             raise failure.failure
-        left = self._deadline(job)
+        # A deadline that has passed has ended the Job; its last pods report their end themselves.
+        left = self._deadline(job) if end is None else None
         return min((wait for wait in (pause, left) if wait is not None), default=None)
 
     # --- counting -------------------------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ class _Jobs:
         succeeded = [pod for pod in tracked if phase_of(pod) == "Succeeded"]
         failed, end = [], ""
         per_index = limit_of(job)
-        failed_indexes = parse_indexes(job.status.get("failedIndexes"))
+        given_up: list[int] = []
         for pod in tracked:
             if not _has_failed(pod, job):
                 continue
@@ -146,14 +152,15 @@ class _Jobs:
             if meaning.counts:
                 failed.append(pod)
             if per_index is not None and has_failed(pod, meaning, per_index):
-                failed_indexes.add(index_of(pod))
+                given_up.append(index_of(pod))
         total = job.status.get("succeeded", 0) + len(uncounted.get("succeeded") or ()) + len(succeeded)
-        indexes: set[int] = set()
+        indexes, failed_indexes = Indexes(), Indexes()
         if job.spec.get("completionMode") == "Indexed":
-            wanted = range(job.spec.get("completions") or 0)
-            failed_indexes &= set(wanted)
-            indexes = parse_indexes(job.status.get("completedIndexes"))
-            indexes |= {index for pod in succeeded if (index := index_of(pod)) in wanted}
+            completions = job.spec.get("completions") or 0
+            failed_indexes = parse_indexes(job.status.get("failedIndexes")) | indexes_of(given_up)
+            failed_indexes = failed_indexes.below(completions)
+            indexes = parse_indexes(job.status.get("completedIndexes")) | indexes_of(map(index_of, succeeded))
+            indexes = indexes.below(completions)
             total = len(indexes)
         total_failed = job.status.get("failed", 0) + len(uncounted.get("failed") or ()) + len(failed)
         return _Count(pods, active, succeeded, failed, total, total_failed, indexes, failed_indexes, end)
@@ -219,9 +226,9 @@ class _Jobs:
         if job.spec.get("completionMode") == "Indexed":
             seen: set[int] = set()
             doubles = []
+            over = count.done_indexes | count.failed_indexes
             for pod in count.active:
                 index = index_of(pod)
-                over = count.done_indexes | count.failed_indexes
                 if index in seen or index in over or index >= (completions or 0):
                     doubles.append(pod)
                 seen.add(index)
@@ -235,7 +242,8 @@ class _Jobs:
             missing -= sum(pod.deleting and not is_finished(pod) for pod in count.pods)
         if missing <= 0:
             return None
-        taken = {index_of(pod) for pod in spare} | count.done_indexes | count.failed_indexes
+        missing = min(missing, _BURST)
+        taken = indexes_of(map(index_of, spare)) | count.done_indexes | count.failed_indexes
         if limit_of(job) is not None:
             return await self._retry(job, count, missing, taken)
         pause = self._pause(count)
@@ -249,22 +257,23 @@ class _Jobs:
         await self._release(pods)
         await all_of([partial(self._own.delete, job, pod) for pod in pods])
 
-    async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: set[int]) -> float | None:
+    async def _retry(self, job: Item[Any], count: _Count, missing: int, taken: Indexes) -> float | None:
         """Pods for free indexes, each after its own pause."""
         last = last_failures(pod for pod in count.pods if _has_failed(pod, job))
-        made, waits = self._made(job), list[float]()
+        waits = {
+            index: wait
+            for index, before in last.items()
+            if index not in taken and (wait := self._left(_ended(before), tries(before))) > 0
+        }
+        made = self._made(job)
         calls: list[Callable[[], Awaitable[object]]] = []
-        for index in (one for one in range(job.spec["completions"]) if one not in taken):
+        for index in islice((taken | indexes_of(waits)).absent(job.spec["completions"]), missing):
             before = last.get(index)
-            wait = self._left(_ended(before), tries(before)) if before is not None else 0.0
-            if wait > 0:
-                waits.append(wait)
-            elif len(calls) < missing:
-                meaning = meaning_of(before, job.spec.get("podFailurePolicy")) if before is not None else Meaning()
-                pod = remembering(_indexed(made, job.name, index), before, meaning)
-                calls.append(partial(self._own.create, job, pod))
+            meaning = meaning_of(before, job.spec.get("podFailurePolicy")) if before is not None else Meaning()
+            pod = remembering(_indexed(made, job.name, index), before, meaning)
+            calls.append(partial(self._own.create, job, pod))
         await all_of(calls, careful=True)
-        return min(waits, default=None)
+        return min(waits.values(), default=None)
 
     def _pause(self, count: _Count) -> float:
         """After failures new pods wait: ten seconds, twenty, up to ten minutes after the last of them."""
@@ -278,13 +287,12 @@ class _Jobs:
     def _left(self, ended: str, failures: int) -> float:
         return self._clock.left(ended, min(_FIRST_PAUSE * 2 ** min(failures - 1, 16), _LONGEST_PAUSE))
 
-    async def _create(self, job: Item[Any], missing: int, taken: set[int]) -> None:
+    async def _create(self, job: Item[Any], missing: int, taken: Indexes) -> None:
         made = self._made(job)
         if job.spec.get("completionMode") != "Indexed":
             await all_of([partial(self._own.create, job, made)] * missing, careful=True)
             return
-        free = (index for index in range(job.spec["completions"]) if index not in taken)
-        indexes = [index for index, _ in zip(free, range(missing), strict=False)]
+        indexes = islice(taken.absent(job.spec["completions"]), missing)
         await all_of(
             [partial(self._own.create, job, _indexed(made, job.name, index)) for index in indexes], careful=True
         )

@@ -50,7 +50,7 @@ class _PodGarbage:
                 self._queue.add(new.key, after=_QUARANTINE_SECONDS)
         elif new.deleting and (old is None or not old.deleting):
             self._queue.add(new.key)
-        if len(self._finished[True]) > _MOST_FINISHED and is_finished(new):
+        if self._finished.count(True) > _MOST_FINISHED and is_finished(new):
             oldest = min(self._finished[True], key=lambda pod: pod.metadata.get("creationTimestamp", ""))
             self._queue.add(oldest.key)
 
@@ -64,7 +64,7 @@ class _PodGarbage:
         if pod is None:
             return
         node = pod.spec.get("nodeName")
-        too_many = len(self._finished[True]) > _MOST_FINISHED and is_finished(pod)
+        too_many = self._finished.count(True) > _MOST_FINISHED and is_finished(pod)
         if node:
             if self._nodes.item("", node) is None and not await self._lives(node):
                 await self._end(pod, "PodGC: node no longer exists")

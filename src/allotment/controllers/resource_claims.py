@@ -146,7 +146,7 @@ class _ResourceClaims:
             self._queue.add(_Key("claim", claim.namespace, claim.name))
 
     def _look_for_spare_ones(self, pod: Item[Any]) -> None:
-        if len(self._made_for[pod.uid]) > len(pod.spec.get("resourceClaims") or ()):
+        if self._made_for.count(pod.uid) > len(pod.spec.get("resourceClaims") or ()):
             self._look_at_claims(pod)
 
     def _remember(self, uid: str) -> None:

@@ -28,6 +28,7 @@ def test_an_index_takes_a_key_that_is_named_twice_and_lets_it_go() -> None:
     assert sorted(found.name for found in index["y"]) == ["a", "b"]
     change("a", item("a", "y", revision=2))
     assert "x" not in index
+    assert (index.count("x"), index.count("y")) == (0, 2)
     assert {found.revision for found in index["y"]} == {1, 2}  # what is there now, not what was
     change("a", item("a", revision=3))
     change("b", None)

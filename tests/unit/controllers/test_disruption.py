@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.cluster.resources import DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from allotment.cluster.resources import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from allotment.controllers.disruption import disruption
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
@@ -73,5 +73,42 @@ def test_a_pod_whose_eviction_was_granted_is_no_longer_counted() -> None:
             here.change(DISRUPTION_BUDGETS, "b", status={**status, "disruptedPods": {"p0": since, "gone": since}})
             await here.until(lambda: told(here) == (3, 1, 2, 1))
             assert list(here.get(DISRUPTION_BUDGETS, "b")["status"]["disruptedPods"]) == ["p0"]
+
+    idle.run(story())
+
+
+def test_controllers_that_control_each_other_are_counted_once() -> None:
+    async def story() -> None:
+        async with world(disruption) as here:
+            first, second = (
+                here.put(REPLICA_SETS, {"metadata": {"name": name}, "spec": {"replicas": 4}}) for name in ("a", "b")
+            )
+            for one, above in ((first, second), (second, first)):
+                reference = {
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": above["metadata"]["name"],
+                    "uid": above["metadata"]["uid"], "controller": True,
+                }  # fmt: skip
+                here.put(REPLICA_SETS, {**one, "metadata": {**one["metadata"], "ownerReferences": [reference]}})
+            pods(here, 4, first)
+            here.put(DISRUPTION_BUDGETS, budget(maxUnavailable=1))
+            await here.until(lambda: told(here) == (4, 3, 4, 1))
+
+    idle.run(story())
+
+
+def test_a_replica_set_of_a_deployment_counts_as_the_deployment() -> None:
+    async def story() -> None:
+        async with world(disruption) as here:
+            deployment = here.put(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": {"replicas": 6}})
+            reference = {
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": deployment["metadata"]["uid"],
+                "controller": True,
+            }  # fmt: skip
+            owner = here.put(
+                REPLICA_SETS, {"metadata": {"name": "web-1", "ownerReferences": [reference]}, "spec": {"replicas": 2}}
+            )
+            pods(here, 2, owner)
+            here.put(DISRUPTION_BUDGETS, budget(maxUnavailable=5))
+            await here.until(lambda: told(here) == (6, 1, 2, 1))
 
     idle.run(story())

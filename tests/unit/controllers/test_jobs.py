@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.resources import JOBS, PODS
-from allotment.controllers.indexed_jobs import FAILURES, INDEX, format_indexes, parse_indexes
-from allotment.controllers.jobs import TRACKING, jobs
+from allotment.controllers.indexed_jobs import FAILURES, INDEX, format_indexes, indexes_of, parse_indexes
+from allotment.controllers.jobs import TRACKING, _Jobs, jobs
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
 from tests.unit.controllers.world import World, world
@@ -225,6 +227,84 @@ def test_a_finished_job_goes_after_its_time() -> None:
     idle.run(story())
 
 
-@given(st.sets(st.integers(0, 40)))
-def test_indexes_are_read_as_they_are_written(indexes: set[int]) -> None:
-    assert parse_indexes(format_indexes(indexes)) == indexes
+def test_a_job_past_its_deadline_waits_for_its_last_pod_without_looking_at_it_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+    sync = _Jobs._sync
+
+    async def counted(program: _Jobs, key: tuple[str, str]) -> float | None:
+        looks.append(key[1])
+        return await sync(program, key)
+
+    monkeypatch.setattr(_Jobs, "_sync", counted)
+
+    async def story() -> None:
+        async with world(jobs, speed=100) as here:
+            here.put(JOBS, job(activeDeadlineSeconds=120))
+            await here.until(lambda: active(here))
+            [name] = active(here)
+            finalizers = [*here.get(PODS, name)["metadata"]["finalizers"], "example.com/wait"]
+            here.change(PODS, name, metadata={"finalizers": finalizers})
+            await here.until(lambda: "FailureTarget" in conditions(here))
+            await here.settled()
+            before = len(looks)
+            await asyncio.sleep(5)
+            assert len(looks) - before <= 1
+            assert "Failed" not in conditions(here)
+            here.remove(PODS, name)
+            await here.until(lambda: conditions(here).get("Failed") == "DeadlineExceeded")
+
+    idle.run(story())
+
+
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"backoffLimitPerIndex": 1, "maxFailedIndexes": 10},
+        {"successPolicy": {"rules": [{"succeededIndexes": f"1-{MOST - 1}"}]}},
+    ],
+)
+def test_a_job_with_very_many_indexes_costs_no_more_than_its_pods(spec: Tree) -> None:
+    async def story() -> None:
+        async with world(jobs) as here:
+            wanted = {"completionMode": "Indexed", "completions": MOST, "parallelism": 3, "backoffLimit": MOST, **spec}
+            here.put(JOBS, {**job(**wanted), "status": {"completedIndexes": f"2-{MOST - 4}"}})
+            await here.until(lambda: len(active(here)) == 3)
+            indexes = {here.get(PODS, name)["metadata"]["annotations"][INDEX] for name in active(here)}
+            assert indexes == {"0", "1", str(MOST - 3)}
+            await run_all(here, 1)
+            await here.until(lambda: len(active(here)) == 3)
+
+    idle.run(story())
+
+
+def test_a_job_of_very_many_pods_makes_some_of_them_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.controllers.jobs._BURST", 5)
+
+    async def story() -> None:
+        async with world(jobs) as here:
+            here.put(JOBS, job(parallelism=MOST, completions=MOST))
+            while len(here.all(PODS)) <= 10:
+                await asyncio.sleep(0)  # there is always more to do, so no time goes by
+
+    idle.run(story())
+
+
+NUMBERS = st.sets(st.integers(0, 40))
+
+
+@given(NUMBERS, NUMBERS, st.integers(0, 45))
+def test_indexes_are_sets_of_numbers(one: set[int], two: set[int], end: int) -> None:
+    first, second = indexes_of(one), indexes_of(two)
+    assert parse_indexes(format_indexes(first)) == first
+    assert len(first) == len(one)
+    assert [index in first for index in range(45)] == [index in one for index in range(45)]
+    assert first | second == indexes_of(one | two)
+    assert first & second == indexes_of(one & two)
+    assert first.below(end) == indexes_of(index for index in one if index < end)
+    assert list(first.absent(end)) == [index for index in range(end) if index not in one]
