@@ -26,7 +26,7 @@ _MEMORY_UNIT: Final = re.compile("[KMGTPE]i?[Bb]?|k[Bb]?")
 class ExpressionMistake(NamedTuple):
     """A mistake in an expression, its replacement (``and``, ``&&``) and its position in the original text."""
 
-    found_text: str
+    text: str
     replacement: str
     span: TextSpan
 
@@ -76,9 +76,9 @@ def _original_span(extent: TextSpan, fixes: list[_Fix]) -> TextSpan:
     """Maps a span of the fixed text back to the original text."""
     start, stop = extent
     for fix in reversed(fixes):
-        was, grown = fix.mistake.span, fix.growth
-        if start >= was[1] + grown:
-            start, stop = start - grown, stop - grown
+        fixed_span, growth = fix.mistake.span, fix.growth
+        if start >= fixed_span[1] + growth:
+            start, stop = start - growth, stop - growth
     return start, stop
 
 

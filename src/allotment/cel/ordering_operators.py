@@ -32,15 +32,15 @@ def rewrite_orderings(source: str) -> str | None:
         return None
     replacements: list[tuple[TextSpan, str]] = []
     for node in walk(spans.parsed.expr):
-        extent = spans.span(node)
-        if extent is not None and isinstance(node, Call) and node.function in ORDERINGS:
+        span = spans.span(node)
+        if span is not None and isinstance(node, Call) and node.function in ORDERINGS:
             left, right = node.args
             if _is_ordered(left) or _is_ordered(right):
                 texts = _quantity_call(spans, left) or receiver(spans, left), _quantity_call(spans, right) or spans.text(right)
-                replacements.append((extent, method_ordering(texts[0], ORDERINGS[node.function], texts[1])))
+                replacements.append((span, method_ordering(texts[0], ORDERINGS[node.function], texts[1])))
     text = source
-    for (start, stop), change in sorted(replacements, reverse=True):
-        text = text[:start] + change + text[stop:]
+    for (start, stop), replacement in sorted(replacements, reverse=True):
+        text = text[:start] + replacement + text[stop:]
     return text if replacements else None
 
 

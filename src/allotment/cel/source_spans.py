@@ -88,10 +88,10 @@ class _SpanParser(ExpressionParser):
 
     def record(self, node: Node, start: int) -> Node:
         """Records that a node spans from ``start`` to the end of the last token, and returns it."""
-        extent = (start, self.end_offset())
+        span = (start, self.end_offset())
         if node.id not in self.outer:
-            self.inner[node.id] = extent
-        self.outer[node.id] = extent
+            self.inner[node.id] = span
+        self.outer[node.id] = span
         return node
 
     def unary(self) -> Node:

@@ -5,10 +5,14 @@ node that keeps a Lease and stops renewing it becomes Unknown, after 50 seconds 
 holds; a node that never had one belongs to nobody who could fall silent (a node written by hand), and is believed for
 ever. Pods that do not tolerate a NoExecute taint are deleted,
 at once or after their ``tolerationSeconds``.
+
+Silence and tolerations are measured in the time that this process ran. While it stood still no node could be heard, and
+in a lab the nodes stood still with it: a lab that goes on after a pause has lost nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +20,7 @@ from allotment.cluster.cached_item import Item, by_node
 from allotment.cluster.errors import StatusError
 from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import LEASES, NODES, PODS
+from allotment.cluster.running_time import RunningTime
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.conditions import condition_of, with_condition
 from allotment.controllers.daemon_placement import tolerates
@@ -54,6 +59,7 @@ class _NodeLifecycle:
     def __init__(self, context: Context) -> None:
         self._client = context.client_for("node-controller")
         self._clock = context.clock
+        self._running = RunningTime(context.clock)
         self._recorder = context.recorder("node-controller")
         self._evictor = context.recorder("taint-eviction-controller")
         self._nodes = context.caches.trees(NODES)
@@ -68,10 +74,13 @@ class _NodeLifecycle:
         self._evictions: WorkQueue[_Pod] = WorkQueue("taint-eviction", self._sync_pod, **options)
 
     async def run(self) -> None:
-        await follow(
-            [self._queue, self._evictions],
-            [(self._leases, self._lease_changed), (self._nodes, self._node_changed), (self._pods, self._pod_changed)],
-        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._running.run(), name="running time")
+            await follow(
+                [self._queue, self._evictions],
+                [(self._leases, self._lease_changed), (self._nodes, self._node_changed),
+                 (self._pods, self._pod_changed)],
+            )  # fmt: skip
 
     # --- what calls for work --------------------------------------------------------------------------------------
 
@@ -84,7 +93,7 @@ class _NodeLifecycle:
             self._grace.pop(lease.name, None)
             return
         first = lease.name not in self._renewed
-        self._renewed[lease.name] = self._clock.seconds()
+        self._renewed[lease.name] = self._running.seconds()
         self._grace[lease.name] = max(_GRACE_SECONDS, _GRACE * (lease.spec.get("leaseDurationSeconds") or 0))
         node = self._nodes.item("", lease.name)
         ready = condition_of(node.status.get("conditions"), "Ready") if node else None
@@ -94,10 +103,12 @@ class _NodeLifecycle:
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is None:
             return
+        if new.name in self._renewed and _heartbeat(new) not in ("", _heartbeat(old)):
+            self._renewed[new.name] = self._running.seconds()
         before = (old.spec, old.status.get("conditions")) if old else None
         if before != (new.spec, new.status.get("conditions")):
             self._queue.add(new.name)
-        if (old.spec.get("taints") if old else None) != new.spec.get("taints"):
+        if _no_execute(old) != _no_execute(new):
             for pod in self._on_node[new.name]:
                 self._evictions.add(_Pod(pod.namespace, pod.name, pod.uid))
 
@@ -118,7 +129,7 @@ class _NodeLifecycle:
         wait: float | None = None
         renewed = self._renewed.get(name)
         if renewed is not None:
-            wait = renewed + self._grace[name] - self._clock.seconds()
+            wait = renewed + self._grace[name] - self._running.seconds()
             if wait <= 0:
                 node = await self._silent(node)
                 wait = None
@@ -192,7 +203,8 @@ class _NodeLifecycle:
                 self._evictor.event(about, "Normal", "TaintManagerEviction", text)
             return None
         # It counts from when the taint was first seen: one that a user sets does not say since when it is there.
-        left = self._marked.setdefault(key, self._clock.seconds()) + seconds - self._clock.seconds()
+        now = self._running.seconds()
+        left = self._marked.setdefault(key, now) + seconds - now
         if left > 0:
             return left
         self._evictor.event(
@@ -216,10 +228,19 @@ class _NodeLifecycle:
                 raise
 
 
+def _heartbeat(node: Item[Any] | None) -> str:
+    """When the kubelet last said how it is; empty while that is not known."""
+    ready = condition_of(node.status.get("conditions"), "Ready") if node else None
+    return "" if ready is None or ready["status"] == "Unknown" else str(ready.get("lastHeartbeatTime") or "")
+
+
 def _no_execute(node: Item[Any] | None) -> list[Tree]:
-    if node is None:
+    """The taints that pods must leave for: not those of this controller that are about to be taken off."""
+    taints = [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"] if node else []
+    if not node or not taints:
         return []
-    return [taint for taint in node.spec.get("taints") or () if taint["effect"] == "NoExecute"]
+    wanted = _taints(node)
+    return [taint for taint in taints if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
 
 
 def _tolerated(tolerations: Sequence[Tree], taints: Sequence[Tree]) -> float | None:

@@ -21,6 +21,7 @@ from allotment.fleet import Machine, classes_of, node_of, parse_fleet
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import Tree, to_tree
 from allotment.node.kubelet import SIMULATED
+from allotment.node.node_status import healthy_conditions
 
 #: What a lab has if nobody says: one machine of each kind that the examples ask for.
 USUAL = ("dgx-a100-40gb", "t4-4x-pcie", "mi300x-8x-oam")
@@ -161,23 +162,11 @@ def registered(name: str, address: str, *, kube: str, version: str, now: str) ->
         "capacity": amounts,
         "allocatable": amounts,
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
-        "conditions": [
-            _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory", now),
-            _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
-            _condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", now),
-            _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now),
-        ],
+        "conditions": healthy_conditions(now),
         "nodeInfo": {
             "architecture": "amd64", "bootID": "", "containerRuntimeVersion": f"allotment://{version}",
             "kernelVersion": "simulated", "kubeProxyVersion": "", "kubeletVersion": f"v{kube}.2", "machineID": name,
             "operatingSystem": "linux", "osImage": "Allotment simulated node", "systemUUID": "",
         },
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-    }  # fmt: skip
-
-
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Tree:
-    return {
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastHeartbeatTime": now, "lastTransitionTime": now,
     }  # fmt: skip

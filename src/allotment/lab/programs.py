@@ -108,10 +108,8 @@ def programs(
     """The programs that run, by name."""
 
     async def kubelets(context: Context) -> None:
-        # Pods that were there before would only tell that their driver is not.
-        if DRIVERS not in without:
-            await drivers.there.wait()
-        await ground.kubelets.run(context)
+        # Pods that were there before would only tell that their driver is not; their nodes report from the start.
+        await ground.kubelets.run(context, drivers.there if DRIVERS not in without else None)
 
     features = ground.features
     mine: dict[str, Program] = {

@@ -1,8 +1,8 @@
 """The agent: one process's part in the life of all nodes that it serves.
 
 It follows pods, nodes and claims, has a :class:`~allotment.node.pod_lifecycle.PodRun` for each pod of its nodes, and
-keeps what belongs to a node rather than to a pod: prepared claims, health, the lease, the slices of drivers that are
-gone. Only callbacks and one task per pod: a node without pods costs nothing but its sign of life.
+keeps what belongs to a node rather than to a pod: prepared claims, health, the slices of drivers that are gone. Only
+callbacks and one task per pod: a node without pods costs nothing here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from allotment.node.claims import NodeClaims
 from allotment.node.device_health import DeviceHealths
 from allotment.node.device_view import Seeing
 from allotment.node.driver_lifecycle import Drivers
-from allotment.node.leases import Leases
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
@@ -94,7 +93,6 @@ class Agent:
         for cache in (self._nodes, self._claims, self._slices, self._pods):
             await cache.synced.wait()
         drivers = Drivers(self._client, self._plugins, self._slices, self._healths, self._driver_changed)
-        leases = Leases(self._client, self._context.clock, self._served)
         ends = [
             self._pods.on_change(self._pod_changed),
             self._nodes.on_change(self._node_changed),
@@ -103,7 +101,6 @@ class Agent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(drivers.run(), name="drivers of nodes")
-                group.create_task(leases.run(), name="leases of nodes")
                 group.create_task(self._reconcile(), name="claims of nodes")
                 try:
                     await asyncio.get_running_loop().create_future()
@@ -138,6 +135,8 @@ class Agent:
             self._begin(new)
             return
         kept.run.tree = new.tree
+        if _given_up(new):
+            kept.run.refresh()
         if old is None or _claims_in(old) != _claims_in(new):
             kept.run.look()
         if new.deleting and not (old is not None and old.deleting):
@@ -264,9 +263,6 @@ class Agent:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _served(self) -> list[tuple[str, str]]:
-        return [(node.name, node.uid) for node in self._nodes.items() if self._serves(node.tree)]
-
     def _place(self, node: Item[Node]) -> Place | None:
         """A node as its pods have it; made anew when its machine is another one. None: its record is not readable."""
         machine = self._machines.get(node.name, _USUAL)
@@ -312,6 +308,17 @@ _USUAL: Final = Machine()
 def _grace(item: Item[Pod]) -> float:
     """Seconds that a pod which is being deleted has."""
     return float(item.metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _given_up(item: Item[Pod]) -> bool:
+    """Whether the node lifecycle controller has set a pod to not ready because its node was lost.
+
+    Kubernetes' writes no reason, and a kubelet always does.
+    """
+    return any(
+        one["type"] == "Ready" and one["status"] == "False" and one.get("reason", "") in ("", "NodeNotReady")
+        for one in item.status.get("conditions") or ()
+    )
 
 
 def _group_key(item: Item[Pod]) -> Iterator[tuple[str, str]]:

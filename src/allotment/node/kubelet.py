@@ -6,6 +6,7 @@ the program was told to serve them, with a machine that says how.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -16,6 +17,7 @@ from allotment.node import kubelet_api
 from allotment.node.agent import Agent
 from allotment.node.claims import NodeClaims
 from allotment.node.node_config import Machine
+from allotment.node.node_status import NodeStatuses
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.runtimes.runtime import Connection
@@ -46,13 +48,17 @@ class Kubelets:
         """The run of a pod, by uid; None when it runs on no node of ours (yet)."""
         return self._agent.find(uid) if self._agent is not None else None
 
-    async def run(self, context: Context) -> None:
-        """Run the pods of all nodes that are served, for ever."""
-        self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._groups)
-        try:
-            await self._agent.run()
-        finally:
-            self._agent = None
+    async def run(self, context: Context, ready: asyncio.Event | None = None) -> None:
+        """Report all nodes that are served and run their pods, for ever. Pods wait for ``ready``; nodes do not."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(NodeStatuses(context, self._serves).run(), name="status of nodes")
+            if ready is not None:
+                await ready.wait()
+            self._agent = Agent(context, self.plugins, self.machines, self._serves, self._claims, self._groups)
+            try:
+                await self._agent.run()
+            finally:
+                self._agent = None
 
     def _serves(self, node: Tree) -> bool:
         if node["metadata"]["name"] in self.machines:

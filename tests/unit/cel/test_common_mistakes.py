@@ -38,7 +38,7 @@ def test_slips_are_mended(written: str, meant: str) -> None:
     parse(found.expression)
     # Each slip stands where it was written.
     for slip in found.mistakes:
-        assert written[slice(*slip.span)].replace(" ", "") == slip.found_text.replace(" ", "")
+        assert written[slice(*slip.span)].replace(" ", "") == slip.text.replace(" ", "")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from allotment.cluster.client import Resource
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.controllers.node_lifecycle import node_lifecycle
 from allotment.controllers.pod_garbage_collector import pod_garbage
@@ -76,6 +79,70 @@ def test_a_node_whose_lease_is_not_renewed_is_unknown_and_its_pods_are_not_ready
             assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusUnknown")
             # It tolerates nothing, so it has to leave at once.
             await here.until(lambda: here.names(PODS) == [])
+
+    idle.run(story())
+
+
+def test_a_node_that_reports_its_status_is_alive_though_its_lease_is_not_renewed() -> None:
+    """As in Kubernetes: a kubelet whose Leases are refused is not given up, nor turned to and fro."""
+
+    async def story() -> None:
+        async with world(node_lifecycle) as here:
+            here.put(NODES, node("True"))
+            here.client.put(LEASES, {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}})
+            for number in range(10):
+                await asyncio.sleep(30)
+                heartbeat = f"2026-06-01T00:00:{number:02}Z"
+                condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
+                here.change(NODES, "n1", status={"conditions": [condition]})
+            await here.settled()
+            assert taints(here) == set()
+            await asyncio.sleep(60)
+            await here.until(lambda: (UNREACHABLE, "NoExecute") in taints(here))
+
+    idle.run(story())
+
+
+def test_a_toleration_is_no_shorter_because_the_process_stood_still() -> None:
+    async def story() -> None:
+        async with world(node_lifecycle) as here:
+            here.put(NODES, node("True"))
+            toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            here.put(PODS, pod("p", node="n1", spec={"tolerations": [toleration]}))
+            await here.settled()
+            here.put(NODES, node("True", {"key": "k", "effect": "NoExecute"}))
+            await asyncio.sleep(100)
+            idle.stand_still(3600)
+            await asyncio.sleep(190)
+            assert here.names(PODS) == ["p"]
+            await asyncio.sleep(20)
+            assert here.names(PODS) == []
+
+    idle.run(story())
+
+
+def test_no_pod_is_evicted_for_a_taint_that_is_about_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lab that starts again on old data finds the taint of a node that is ready by now."""
+
+    async def story() -> None:
+        async with world() as here:
+            update = here.client.update
+
+            async def slow(resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
+                await asyncio.sleep(resource == NODES)
+                return await update(resource, tree, subresource=subresource, dry_run=dry_run)
+
+            monkeypatch.setattr(here.client, "update", slow)
+            here.put(NODES, node("True", {"key": UNREACHABLE, "effect": "NoExecute"}))
+            here.put(PODS, pod("p", node="n1"))
+            await here.settled()
+            program = asyncio.create_task(node_lifecycle(here.context))
+            await here.until(lambda: taints(here) == set())
+            await asyncio.sleep(60)
+            assert here.names(PODS) == ["p"]
+            here.change(NODES, "n1", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
+            await here.until(lambda: here.names(PODS) == [])
+            program.cancel()
 
     idle.run(story())
 

@@ -25,8 +25,9 @@ NAMESPACE = "ns"
 class World:
     """The cluster of a test."""
 
-    def __init__(self, client: MemoryClient) -> None:
+    def __init__(self, client: MemoryClient, context: Context) -> None:
         self.client = client
+        self.context = context
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         """An object as somebody else writes it, status and all."""
@@ -86,7 +87,7 @@ async def world(
     context = Context(client_for, caches, clock, Events(client, clock=clock), random)
     task = asyncio.create_task(run({str(number): program for number, program in enumerate(programs)}, context))
     try:
-        yield World(client)
+        yield World(client, context)
     finally:
         task.cancel()
         await asyncio.wait([task])

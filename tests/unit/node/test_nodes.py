@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.errors import Unreachable
-from allotment.cluster.resources import LEASES, SLICES
+from allotment.cluster.resources import LEASES, NODES, PODS, SLICES
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import socket_paths
 from allotment.node import checkpoint, driver_lifecycle, leases
@@ -72,6 +72,60 @@ def test_a_fast_clock_and_many_nodes_make_no_more_writes_but_longer_leases(speed
     written = leases_of(client)
     assert len(written) == 100, "ten a second"
     assert {spec["leaseDurationSeconds"] for spec in written.values()} == {4 * period(1000) * max(speed, 1)}
+
+
+def conditions_of(client: Cluster) -> dict[str, tuple[str, str]]:
+    conditions = client.objects[NODES, "", NODE]["status"].get("conditions") or ()
+    return {one["type"]: (one["status"], one.get("reason", "")) for one in conditions}
+
+
+def give_up(client: Cluster, status: str, reason: str) -> None:
+    node = client.objects[NODES, "", NODE]
+    types = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    conditions = [{"type": type, "status": status, "reason": reason} for type in types]
+    client.put(NODES, {**node, "status": {**node["status"], "conditions": conditions}})
+
+
+@pytest.mark.parametrize("reason", ["NodeStatusUnknown", "NodeStatusNeverUpdated"])
+def test_a_node_that_the_control_plane_has_lost_reports_again(reason: str) -> None:
+    async def whole() -> None:
+        async with world(speed=1.0) as on:
+            for _ in range(2):
+                give_up(on.client, "Unknown", reason)
+                await on.until(lambda: conditions_of(on.client)["Ready"] == ("True", "KubeletReady"))
+                assert conditions_of(on.client)["DiskPressure"] == ("False", "KubeletHasNoDiskPressure")
+
+    idle.run(asyncio.wait_for(whole(), 100))
+
+
+@pytest.mark.parametrize(("status", "reason"), [("False", "KubeletNotReady"), ("Unknown", "Maintenance")])
+def test_conditions_that_a_client_has_written_stay(status: str, reason: str) -> None:
+    async def whole() -> None:
+        async with world(speed=1.0) as on:
+            await on.until(lambda: leases_of(on.client))
+            give_up(on.client, status, reason)
+            await asyncio.sleep(60)
+            assert conditions_of(on.client)["Ready"] == (status, reason)
+
+    idle.run(asyncio.wait_for(whole(), 100))
+
+
+@pytest.mark.parametrize("reason", [{"reason": "NodeNotReady"}, {}])
+def test_a_pod_that_was_given_up_with_its_node_is_reported_again(reason: dict[str, str]) -> None:
+    async def whole() -> None:
+        async with world(speed=1.0) as on:
+            on.pod()
+            await on.until(lambda: on.ready() == "True")
+            tree = on.now()
+            conditions = [
+                {**one, "status": "False", **reason} if one["type"] == "Ready" else one
+                for one in tree["status"]["conditions"]
+            ]
+            on.client.put(PODS, {**tree, "status": {**tree["status"], "conditions": conditions}})
+            assert on.ready() == "False"
+            await on.until(lambda: on.ready() == "True")
+
+    idle.run(asyncio.wait_for(whole(), 100))
 
 
 def test_the_slices_of_a_driver_that_is_gone_go(monkeypatch: pytest.MonkeyPatch) -> None:

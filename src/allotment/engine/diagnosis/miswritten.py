@@ -25,7 +25,7 @@ def meant(expression: str) -> Meant | None:
 expression='device.driver == "x=y" && device.capacity["d"].memory.compareTo(quantity("40Gi")) >= 0')
     """
     parsed = common_mistakes.fix_mistakes(expression)
-    words = [] if parsed is None else [f"write {slip.replacement} for {slip.found_text}" for slip in parsed.mistakes]
+    words = [] if parsed is None else [f"write {slip.replacement} for {slip.text}" for slip in parsed.mistakes]
     text = expression if parsed is None else parsed.expression
     compared = ordering_operators.rewrite_orderings(text)
     words += [] if compared is None else ["compare with compareTo"]

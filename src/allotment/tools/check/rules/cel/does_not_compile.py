@@ -94,10 +94,10 @@ def _syntax_error(view: SelectorView, expr: Expression, error: CompileError) -> 
     mistakes = without_slips(expr.source)
     if mistakes is not None:
         first_mistake = mistakes.mistakes[0]
-        replacements = (f"replace {mistake.found_text} with {mistake.replacement}" for mistake in mistakes.mistakes)
+        replacements = (f"replace {mistake.text} with {mistake.replacement}" for mistake in mistakes.mistakes)
         description = ", ".join(dict.fromkeys(replacements))
         start, stop, text = _changed_part(expr.source, mistakes.expression)
-        message = f"{first_mistake.found_text} is not valid in CEL: write {first_mistake.replacement}"
+        message = f"{first_mistake.text} is not valid in CEL: write {first_mistake.replacement}"
         fix = replacement_fix(view, description, (start, stop), text, safe=True)
         return RuleMatch(view.document, view.path, message, fix=fix, span=first_mistake.span)
     if issue is None or offset < 0:

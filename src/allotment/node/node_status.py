@@ -1,0 +1,88 @@
+"""What is reported of nodes whatever their pods do: a Lease that is renewed, and conditions that hold.
+
+A control plane that has not been notified of a node for a while sets its conditions to Unknown, taints it and evicts
+its pods. No controller takes that back: as long as the kubelet does not report the conditions again, the node stays
+lost, over restarts of everything. They are reported when the control plane has lost a node, and not every few seconds
+as well, for a node without pods costs nothing but its Lease. Conditions that a client has written for a test of its own
+are no such loss, and stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from allotment.cluster.cached_item import Item
+from allotment.cluster.program import Context, follow
+from allotment.cluster.resources import NODES
+from allotment.cluster.work_queue import WorkQueue
+from allotment.model.core import Node
+from allotment.model.trees import Tree
+from allotment.node.leases import Leases
+
+#: How the node lifecycle controller says that it was not notified: for too long, or never.
+_LOST: Final = frozenset({"NodeStatusUnknown", "NodeStatusNeverUpdated"})
+
+
+class NodeStatuses:
+    """Reports the nodes of a program. ``serves``: whether a node is one of them."""
+
+    def __init__(self, context: Context, serves: Callable[[Tree], bool]) -> None:
+        self._clock = context.clock
+        self._client = context.client_for("kubelet")
+        self._nodes = context.caches.of(NODES, Node)
+        self._serves = serves
+        self._leases = Leases(self._client, context.clock, self._served)
+        self._lost: WorkQueue[str] = WorkQueue(
+            "node conditions", self._report, clock=context.clock, random=context.random
+        )
+
+    async def run(self) -> None:
+        """Report for ever."""
+        await self._nodes.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._leases.run(), name="leases of nodes")
+            await follow([self._lost], [(self._nodes, self._changed)])
+
+    def _served(self) -> list[tuple[str, str]]:
+        return [(node.name, node.uid) for node in self._nodes.items() if self._serves(node.tree)]
+
+    def _changed(self, old: Item[Node] | None, new: Item[Node] | None) -> None:
+        if new is not None and _lost(new) and self._serves(new.tree):
+            self._lost.add(new.name)
+
+    async def _report(self, name: str) -> None:
+        node = self._nodes.item("", name)
+        lost = _lost(node) if node is not None else frozenset()
+        if node is None or node.deleting or not lost:
+            return
+        conditions = [one for one in healthy_conditions(self._clock.now()) if one["type"] in lost]
+        patch = {"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}
+        self._nodes.noted(await self._client.patch(NODES, name, patch, kind="strategic", subresource="status"))
+
+
+def healthy_conditions(now: str) -> list[Tree]:
+    """The conditions that the kubelet of a node without troubles reports."""
+    return [
+        _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory", now),
+        _condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now),
+        _condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", now),
+        _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now),
+    ]
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Tree:
+    return {
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    }  # fmt: skip
+
+
+def _lost(node: Item[Any]) -> frozenset[str]:
+    """The types of the conditions that the control plane has given up."""
+    return frozenset(
+        str(one["type"])
+        for one in node.status.get("conditions") or ()
+        if one["status"] == "Unknown" and one.get("reason") in _LOST
+    )
