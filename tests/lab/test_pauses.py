@@ -57,7 +57,8 @@ def test_a_lab_that_is_stopped_for_a_while_goes_on_as_before() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LAB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdin is not None
         url = process.stdout.readline().strip()
 
         def call(path: str, body: Tree | None = None) -> Tree:
