@@ -12,6 +12,7 @@ from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.daemon_placement import Fit, bound_to, fit, node_of
+from allotment.controllers.failed_daemons import FailedDaemons
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, ready_for
 from allotment.controllers.revisions import HASH, Revisions, template_of
@@ -49,6 +50,7 @@ class _DaemonSets:
         self._children = Children(self._pods, self._client)
         self._own = OwnPods(self._pods, self._client, self._recorder)
         self._revisions = Revisions(context, self._client, HASH)
+        self._failed = FailedDaemons(context.clock, context.random)
         self._by_uid = self._sets.index("uid", lambda item: (item.uid,))
         self._queue: WorkQueue[Key] = WorkQueue("daemonsets", self._sync, clock=context.clock, random=context.random)
 
@@ -62,6 +64,8 @@ class _DaemonSets:
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
             self._queue.add(new.key)
+        elif old is not None:
+            self._failed.forget(old.uid)
 
     def _pod_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         for pod in (old, new):
@@ -90,8 +94,9 @@ class _DaemonSets:
         revision = await self._revisions.newest(owner)
         view = self._view(owner, pods, self._revisions.digest_of(revision))
         failure: Partly | None = None
+        later: float | None = None
         try:
-            await self._place(view, template_of(revision))
+            later = await self._place(view, template_of(revision))
             view = self._view(owner, self._children.known(owner.uid), view.digest)
             await self._roll(view)
         except Partly as error:
@@ -103,7 +108,7 @@ class _DaemonSets:
         await self._revisions.forget(owner, {*used, revision.name})
         if failure is not None:
             raise failure.failure
-        return wait
+        return min((seconds for seconds in (wait, later) if seconds is not None), default=None)
 
     def _view(self, owner: Item[Any], pods: Sequence[Item[Any]], digest: str) -> _View:
         spec = owner.spec["template"].get("spec") or {}
@@ -112,19 +117,24 @@ class _DaemonSets:
             on.setdefault(node_of(pod), []).append(pod)
         return _View(owner, {node.name: fit(spec, node) for node in self._nodes.items()}, on, digest)
 
-    async def _place(self, view: _View, template: Tree) -> None:
-        """One pod where there is none and should be; none where none may stay."""
+    async def _place(self, view: _View, template: Tree) -> float | None:
+        """One pod where there is none and should be; none where none may stay. When to look at failed pods again."""
         surplus: list[Item[Any]] = []
+        waits: list[float] = []
         missing: list[str] = []
         surge = self._bounds(view)[0]
         for node, wanted in view.fits.items():
             pods = view.on.get(node, ())
             failed = [pod for pod in pods if phase_of(pod) == "Failed" and not pod.deleting]
             alive = [pod for pod in pods if not pod.deleting and not is_finished(pod)]
-            surplus += failed
+            wait = self._failed.seconds_left(view.owner.uid, node) if failed and wanted.stay else 0.0
+            if wait > 0:
+                waits.append(wait)
+            else:
+                surplus += failed
             if not wanted.stay:
                 surplus += alive
-            elif not alive and wanted.start and not any(pod.deleting for pod in pods):
+            elif not alive and wanted.start and wait <= 0 and not any(pod.deleting for pod in pods):
                 missing.append(node)
             elif len(alive) > 1 and not surge:
                 surplus += sorted(alive, key=lambda pod: pod.metadata.get("creationTimestamp", ""))[1:]
@@ -134,6 +144,7 @@ class _DaemonSets:
         await all_of([partial(self._delete, view.owner, pod) for pod in surplus])
         made = self._pod(view, template)
         await all_of([partial(self._create, view.owner, made, node) for node in missing], careful=True)
+        return min(waits, default=None)
 
     def _pod(self, view: _View, template: Tree) -> Tree:
         labels = {HASH: view.digest}

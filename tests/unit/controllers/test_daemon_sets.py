@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import DAEMON_SETS, NODES, PODS
+from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.daemon_sets import daemon_sets
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle
@@ -75,6 +78,37 @@ def test_taints_keep_daemons_away_and_only_no_execute_drives_them_out() -> None:
             assert nodes(here) == ["n1", "n3"]
             here.put(NODES, node("n1", {"key": "k", "effect": "NoExecute"}))
             await here.until(lambda: nodes(here) == ["n3"])
+
+    idle.run(story())
+
+
+async def rejecting(context: Context) -> None:
+    """A node that rejects every pod."""
+    client = context.client_for("node")
+    pods = context.caches.trees(PODS)
+
+    async def reject(key: tuple[str, str]) -> None:
+        item = pods.item(*key)
+        if item is not None and not item.status:
+            status = {"phase": "Failed", "reason": "NodeAffinity"}
+            await client.update(PODS, {**item.tree, "status": status}, subresource="status")
+
+    queue: WorkQueue[tuple[str, str]] = WorkQueue("kubelet", reject, clock=context.clock, random=context.random)
+    await follow([queue], [(pods, lambda old, new: queue.add(new.key) if new else None)])
+
+
+def test_pods_that_fail_immediately_are_replaced_less_and_less_often() -> None:
+    async def story() -> None:
+        async with world(daemon_sets, rejecting) as here:
+            here.put(NODES, node("n1"))
+            here.put(DAEMON_SETS, daemon_set())
+            made = 0
+            for seconds, most in ((1, 3), (60, 10), (3600, 22)):
+                await asyncio.sleep(seconds)
+                made = sum(kind == PODS and event.type == "ADDED" for _, kind, event in here.client.history)
+                assert made <= most, seconds
+            assert made > 10, "they are replaced all the same"
+            assert len(here.all(PODS)) == 1
 
     idle.run(story())
 
