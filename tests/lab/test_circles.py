@@ -15,7 +15,7 @@ from tests.waiting import until
 
 NAMES = ("a", "b", "c")
 LABELS = {"app": "web"}
-TEMPLATE = {
+TEMPLATE: Tree = {
     "metadata": {"labels": LABELS},
     "spec": {"containers": [{"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}]},
 }

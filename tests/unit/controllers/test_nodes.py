@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.cluster.client import Resource
+from allotment.cluster.program import Context
 from allotment.cluster.resources import LEASES, NODES, PODS
 from allotment.controllers.node_lifecycle import node_lifecycle
 from allotment.controllers.pod_garbage_collector import pod_garbage
@@ -125,7 +126,13 @@ def test_no_pod_is_evicted_for_a_taint_that_is_about_to_go(monkeypatch: pytest.M
     """A lab that starts again on old data finds the taint of a node that is ready by now."""
 
     async def story() -> None:
-        async with world() as here:
+        begin = asyncio.Event()
+
+        async def later(context: Context) -> None:
+            await begin.wait()
+            await node_lifecycle(context)
+
+        async with world(later) as here:
             update = here.client.update
 
             async def slow(resource: Resource, tree: Tree, *, subresource: str = "", dry_run: bool = False) -> Tree:
@@ -136,13 +143,12 @@ def test_no_pod_is_evicted_for_a_taint_that_is_about_to_go(monkeypatch: pytest.M
             here.put(NODES, node("True", {"key": UNREACHABLE, "effect": "NoExecute"}))
             here.put(PODS, pod("p", node="n1"))
             await here.settled()
-            program = asyncio.create_task(node_lifecycle(here.context))
+            begin.set()
             await here.until(lambda: taints(here) == set())
             await asyncio.sleep(60)
             assert here.names(PODS) == ["p"]
             here.change(NODES, "n1", status={"conditions": [{"type": "Ready", "status": "Unknown"}]})
             await here.until(lambda: here.names(PODS) == [])
-            program.cancel()
 
     idle.run(story())
 

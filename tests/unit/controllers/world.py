@@ -25,9 +25,8 @@ NAMESPACE = "ns"
 class World:
     """The cluster of a test."""
 
-    def __init__(self, client: MemoryClient, context: Context) -> None:
+    def __init__(self, client: MemoryClient) -> None:
         self.client = client
-        self.context = context
 
     def put(self, resource: Resource, tree: Tree) -> Tree:
         """An object as somebody else writes it, status and all."""
@@ -87,7 +86,7 @@ async def world(
     context = Context(client_for, caches, clock, Events(client, clock=clock), random)
     task = asyncio.create_task(run({str(number): program for number, program in enumerate(programs)}, context))
     try:
-        yield World(client, context)
+        yield World(client)
     finally:
         task.cancel()
         await asyncio.wait([task])
