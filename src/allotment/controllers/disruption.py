@@ -135,7 +135,7 @@ class _Disruption:
                 wanted[pod.uid] = 1
                 continue
             item = self._owner(pod, owner)
-            # Only Deployments control what controls pods; whoever follows any owner may go round in a circle.
+            # Only a Deployment controls what controls pods. Owners may form a cycle, so they are not followed further.
             above = item.controller if item is not None else None
             if item is not None and above is not None and above["kind"] == DEPLOYMENTS.kind:
                 item = self._owner(item, above) or item

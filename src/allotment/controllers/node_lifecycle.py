@@ -6,8 +6,8 @@ holds; a node that never had one belongs to nobody who could fall silent (a node
 ever. Pods that do not tolerate a NoExecute taint are deleted,
 at once or after their ``tolerationSeconds``.
 
-Silence and tolerations are measured in the time that this process ran. While it stood still no node could be heard, and
-in a lab the nodes stood still with it: a lab that goes on after a pause has lost nothing.
+Silence and tolerations are measured in running time. While the process stands still it receives no heartbeat, and in a
+lab the nodes stand still with it: a pause must not cost nodes or pods.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class _NodeLifecycle:
 
 
 def _heartbeat(node: Item[Any] | None) -> str:
-    """When the kubelet last said how it is; empty while that is not known."""
+    """When the kubelet last reported its status; empty while it is unknown."""
     ready = condition_of(node.status.get("conditions"), "Ready") if node else None
     return "" if ready is None or ready["status"] == "Unknown" else str(ready.get("lastHeartbeatTime") or "")
 

@@ -108,7 +108,7 @@ def programs(
     """The programs that run, by name."""
 
     async def kubelets(context: Context) -> None:
-        # Pods that were there before would only tell that their driver is not; their nodes report from the start.
+        # Existing pods would only report a missing driver until then; their nodes report from the start.
         await ground.kubelets.run(context, drivers.there if DRIVERS not in without else None)
 
     features = ground.features
