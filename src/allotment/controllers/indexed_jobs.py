@@ -13,7 +13,6 @@ from allotment.cluster.cached_item import Item
 from allotment.controllers.job_failure_policy import Meaning
 from allotment.model.trees import Tree
 
-
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"

@@ -20,20 +20,9 @@ from allotment.cluster.resources import JOBS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.adoption import Children, Partly, all_of
 from allotment.controllers.conditions import condition_of, is_true, with_condition
-from allotment.controllers.indexed_jobs import (
-    INDEX,
-    Indexes,
-    format_indexes,
-    has_failed,
-    index_of,
-    indexes_of,
-    last_failures,
-    limit_of,
-    parse_indexes,
-    remembering,
-    tries,
-)
+from allotment.controllers.indexed_jobs import INDEX, has_failed, index_of, last_failures, limit_of, remembering, tries
 from allotment.controllers.job_failure_policy import Meaning, meaning_of
+from allotment.controllers.job_indexes import Indexes, format_indexes, indexes_of, parse_indexes
 from allotment.controllers.pod_control import OwnPods
 from allotment.controllers.pods import is_finished, is_ready, phase_of, pod_from, restarts
 from allotment.model.trees import Tree

@@ -6,8 +6,8 @@ import asyncio
 import logging
 
 import pytest
-from allotment.cluster.running_time import RunningTime
 
+from allotment.cluster.running_time import RunningTime
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 

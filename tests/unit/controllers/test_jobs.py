@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cluster.resources import JOBS, PODS
-from allotment.controllers.indexed_jobs import FAILURES, INDEX, format_indexes, indexes_of, parse_indexes
+from allotment.controllers.indexed_jobs import FAILURES, INDEX
+from allotment.controllers.job_indexes import format_indexes, indexes_of, parse_indexes
 from allotment.controllers.jobs import TRACKING, _Jobs, jobs
 from allotment.model.trees import Tree
 from tests.unit.cluster import idle

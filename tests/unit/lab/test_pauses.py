@@ -13,7 +13,6 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from allotment.node.node_status import healthy_conditions
 
 from allotment.cluster.caches import Caches
 from allotment.cluster.client import Client
@@ -24,6 +23,7 @@ from allotment.controllers.node_lifecycle import node_lifecycle
 from allotment.controllers.pod_garbage_collector import pod_garbage
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
+from allotment.node.node_status import healthy_conditions
 from tests.unit.cluster import idle
 from tests.unit.cluster.idle import IdleClock
 from tests.unit.node.world import Cluster
