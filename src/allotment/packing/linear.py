@@ -33,12 +33,22 @@ class Whole:
     bound: float
 
 
+class _SilentHighs(highspy.Highs):
+    """HiGHS that writes nothing to standard output.
+
+    Its constructor ends with `enableCallbacks`, which since 1.16 prints a banner unless output is off by then.
+    """
+
+    def enableCallbacks(self) -> None:  # noqa: N802 - overrides a method of HiGHS
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
 class Program:
     """Minimise ``cost · x`` with rows between bounds. Rows are fixed at the start, columns are added later."""
 
     def __init__(self, lower: Sequence[float], upper: Sequence[float], *, exact: bool = False) -> None:
-        new: Callable[[], Any] = highspy.Highs
-        self._highs = new()
+        self._highs: Any = _SilentHighs()
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("parallel", "off")):
             self._highs.setOptionValue(option, value)
         if exact:
