@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import email
+import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+#: A plan for which the solver is needed.
+PLAN = ("plan", Path(__file__).with_name("mixed-pods.yaml"), "--catalog", "aws", "--seconds", "1")
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -110,3 +114,23 @@ def test_packaged_data_is_found(allot: Path, tmp_path: Path) -> None:
     slices = run(allot, "fleet", "slices", "dgx-a100-40gb", "--mode", "dynamic-mig", "--node", "gpu-1", cwd=tmp_path)
     assert "kind: ResourceSlice" in slices
     assert "sharedCounters" in slices
+
+
+def test_a_plan_as_json_is_json(allot: Path, tmp_path: Path) -> None:
+    """Whatever the installed solver and charts library write: a release of HiGHS printed a banner."""
+    plan = json.loads(run(allot, *PLAN, "-o", "json", cwd=tmp_path))
+    assert plan["machines"]
+    assert float(plan["bound"]) > 0
+
+
+def test_a_picture_is_drawn_without_a_word_of_the_charts_library(allot: Path, tmp_path: Path) -> None:
+    """matplotlib warns where its folder cannot be written to, as in a container."""
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path / "file")}
+    done = subprocess.run(
+        [allot, *PLAN, "-o", "json", "--picture", "plan.svg"], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["machines"]
+    assert done.stderr == "Drew plan.svg.\n"

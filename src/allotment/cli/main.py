@@ -35,6 +35,7 @@ from allotment.cli.arguments.run import add_run
 from allotment.cli.arguments.shared_options import Run, add_output, lazy
 from allotment.cli.arguments.vocabulary import add_vocabulary
 from allotment.cli.parser import EXIT_BAD_INPUT, Parser
+from allotment.cli.streams import reserve_stdout
 
 EXIT_OUR_ERROR = 3
 EXIT_INTERRUPTED = 130
@@ -100,7 +101,9 @@ Exit codes: 0 fits, 1 does not fit, 2 bad input, 3 an error of Allotment's own
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code. Without arguments: the one of this process."""
+    if arguments is None:
+        reserve_stdout()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever started us has closed it, and wants to hear nothing
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
@@ -140,6 +143,8 @@ def complete(words: Sequence[str] | None = None) -> int:
     """Offer what may stand on a command line, to a shell or to kubectl."""
     from allotment.cli.completion.completer import run
 
+    if words is None:
+        reserve_stdout()
     run(command_line(), sys.argv[1:] if words is None else words)
     return 0
 

@@ -1,0 +1,37 @@
+"""Standard output belongs to the answer of a command; what libraries write there goes to standard error.
+
+A library in C writes to file descriptor 1 when it likes, some of them on import. One such line within ``-o json``, and
+the answer is no JSON any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+
+_STDOUT, _STDERR = 1, 2
+
+
+def reserve_stdout() -> None:
+    """Give ``sys.stdout`` a file descriptor of its own, and let descriptor 1 lead to standard error.
+
+    For a whole process, until its end: C's own buffer is written out only then. Child processes inherit descriptor 1
+    and not the new one. Does nothing where ``sys.stdout`` is not descriptor 1: closed, or replaced by a caller.
+    """
+    stream = sys.stdout
+    if stream is not sys.__stdout__ or not isinstance(stream, TextIOWrapper) or stream.fileno() != _STDOUT:
+        return
+    stream.flush()
+    try:
+        elsewhere = os.dup(_STDERR)
+    except OSError:  # standard error is closed
+        elsewhere = os.open(os.devnull, os.O_WRONLY)
+    binary = os.fdopen(os.dup(_STDOUT), "wb", 0 if stream.write_through else -1)
+    own = TextIOWrapper(
+        binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through
+    )
+    # Python asks sys.__stdout__ for the width of a terminal.
+    sys.stdout = sys.__stdout__ = own  # type: ignore[misc]  # Final to libraries; this is the program
+    os.dup2(elsewhere, _STDOUT)
+    os.close(elsewhere)
