@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube lint clients vectors storm bench zipapp clean
+.PHONY: help demo test test-kube lint clients vectors storm bench zipapp lock clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 10
@@ -41,25 +41,25 @@ storm: $(READY)  ## CYCLES=500: kill -9 under load; nothing acknowledged is lost
 	@$(BIN)/python -m tests.storm --cycles $(or $(CYCLES),500)
 	@$(BIN)/python -m tests.storm.drivers --cycles $(or $(CYCLES),200)
 
-bench: $(VENV)/.bench-ready  ## beside upstream: the allocator (needs Go), CEL, memory, the lab ($$ALLOTMENT_KUBE_BIN); bench/out/
+bench: $(READY)  ## beside upstream: the allocator (needs Go), CEL, memory, the lab ($$ALLOTMENT_KUBE_BIN); bench/out/
 	@$(BIN)/python -m bench
 
 zipapp: $(READY)  ## dist/allot.pyz: Allotment as one file, for Python 3.11 to 3.14 on this platform
 	@PYTHON=$(BIN)/python scripts/zipapp
 
+lock:  ## write requirements/dev.lock anew: the newest releases that pyproject.toml allows, with hashes
+	@PYTHON=$(PYTHON) scripts/lock
+
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Installed anew whenever the project's requirements change.
-$(READY): pyproject.toml
+# Installed anew whenever the project's requirements change. Exact releases, so that none of others' breaks a green tree.
+$(READY): pyproject.toml requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "allotment needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo not there). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing into $(VENV)" >&2
-	@$(PIP) --editable '.[dev,all,fractal]'
-	@touch $@
-
-$(VENV)/.bench-ready: $(READY)
-	@$(PIP) --editable '.[bench]'
+	@$(PIP) --require-hashes --requirement requirements/dev.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
