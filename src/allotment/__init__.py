@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if module.startswith("allotment.lab."):
-        import_module("allotment.lab.optional_dependencies").check()
+        import_module("allotment.extras").require("running a lab", "lab")
     return getattr(import_module(module), name)
 
 

@@ -18,8 +18,8 @@ from allotment.cli.live.connection import told, way_to
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cli.plan.limits import known_types, limits_of
 from allotment.cli.plan.offerings import Offered, offered
+from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
-from allotment.lab import optional_dependencies
 from allotment.model.features import Features
 from allotment.tools.plan.consolidation.disruption import Budget
 
@@ -35,11 +35,7 @@ log = logging.getLogger(__name__)
 
 def run(arguments: Namespace) -> int:
     """Scale until SIGTERM or SIGINT, or once; then 1 if some pod is not served."""
-    if missing := optional_dependencies.missing(optional_dependencies.CLUSTER):
-        raise Mistake(
-            f"{', '.join(missing)} is not installed, and a cluster is spoken to by it",
-            optional_dependencies.CLUSTER_INSTALL,
-        )
+    require("connecting to a cluster", "cluster")
     found = offered(arguments.catalog)
     options_of(arguments, found, features("1.36", ()))  # mistakes are told before a cluster is asked
     way = way_to(arguments)

@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from allotment.cli.inputs.release import features
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.output.errors import Mistake
 from allotment.cli.plan.offerings import Offered, offered
-from allotment.lab import optional_dependencies
+from allotment.extras import require
 from allotment.model.features import Features
 from allotment.tools.plan.limits import Limits
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from allotment.autoscaler.cluster_autoscaler.program import Options
     from allotment.cluster.remote.kubeconfig import Target
 
-_INSTALL = "pip install 'allotment[cluster,drivers]'"
 #: As whom the servers speak to the cluster.
 _NAME = "allotment-cluster-autoscaler"
 
@@ -52,8 +51,7 @@ class _Served(NamedTuple):
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or SIGINT; or print what cluster-autoscaler is to be told."""
-    if missing := optional_dependencies.missing(optional_dependencies.CLUSTER):
-        raise Mistake(f"{', '.join(missing)} is not installed, and a cluster is spoken to by it", _INSTALL)
+    require("allot cluster-autoscaler", *_extras(arguments))
     types = offered(arguments.catalog)
     groups = _groups(arguments, types)
     served = _served(arguments)
@@ -67,6 +65,13 @@ def run(arguments: Namespace) -> int:
     with told(way):
         asyncio.run(_serve(arguments, served, types, groups, way))
     return code
+
+
+def _extras(arguments: Namespace) -> Iterator[str]:
+    """The cluster, gRPC, and where no certificate is given, what makes one: all but a plain cloud provider has TLS."""
+    yield from ("cluster", "drivers")
+    if not arguments.cert and not (arguments.plain and arguments.expander is None and arguments.cloud_provider):
+        yield "lab"
 
 
 async def _serve(
@@ -112,13 +117,11 @@ def _ready(served: _Served, groups: tuple[NodeGroup, ...]) -> Callable[[int, int
 def _options(
     arguments: Namespace, served: _Served, types: Offered, groups: tuple[NodeGroup, ...], known: Features
 ) -> Options:
-    try:
-        from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
-        from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
-        from allotment.externalgrpc.encoding import validate_slices_field
-        from allotment.externalgrpc.server import TlsFiles
-    except ModuleNotFoundError as error:
-        raise Mistake(f"{error.name} is not installed, and cluster-autoscaler is spoken to by it", _INSTALL) from None
+    from allotment.autoscaler.cluster_autoscaler.cloud_provider import Settings
+    from allotment.autoscaler.cluster_autoscaler.program import Listening, Options
+    from allotment.externalgrpc.encoding import validate_slices_field
+    from allotment.externalgrpc.server import TlsFiles
+
     try:
         slices_field = validate_slices_field(arguments.slices_field)
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from allotment.cli.live.connection import told, way_to
 from allotment.cli.output.errors import Mistake
+from allotment.extras import require
 
 if TYPE_CHECKING:
     from allotment.drivers.driver import Driver
@@ -22,6 +23,7 @@ _FLEET = "allot fleet list has what there is"
 
 def run_driver(arguments: Namespace) -> int:
     """Drive this node's devices until SIGTERM or SIGINT."""
+    require("allot driver run", *extras_of(arguments))
     driver, place = driver_of(arguments)
     way = way_to(arguments)
     from allotment.drivers.host import CheckpointLocked
@@ -42,15 +44,16 @@ def run_driver(arguments: Namespace) -> int:
     return 0
 
 
+def extras_of(arguments: Namespace) -> tuple[str, ...]:
+    """The extras that the driver requires: the vendor's, or without hardware the framework's."""
+    return ("cluster", "drivers") if arguments.simulate else (arguments.vendor,)
+
+
 def driver_of(arguments: Namespace) -> tuple[Driver, DriverOptions]:
     """The driver, and where it runs. Raises Mistake."""
-    try:
-        from allotment.drivers.program import DriverOptions, default_options
-        from allotment.drivers.vendors import HOST_DRIVERS
-    except ModuleNotFoundError as error:
-        install = f"pip install 'allotment[{arguments.vendor}]'"
-        whom = "the cluster" if error.name == "aiohttp" else "kubelets"
-        raise Mistake(f"{error.name} is not installed, and a driver talks to {whom} by it", install) from None
+    from allotment.drivers.program import DriverOptions, default_options
+    from allotment.drivers.vendors import HOST_DRIVERS
+
     usual, kubelet = default_options(), Path(arguments.kubelet_root).absolute()
     place = DriverOptions(
         arguments.node or usual.node, arguments.pod_uid or usual.pod_uid, kubelet / "plugins",

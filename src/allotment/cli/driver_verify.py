@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.cli.live.connection import announce, connected, told, way_to
 from allotment.cli.output.console import Screen, folded, open_screen
 from allotment.cli.output.errors import Mistake
+from allotment.extras import require
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from allotment.drivers.verify.driver_under_test import DriverSession
     from allotment.drivers.verify.socket_discovery import DriverSockets
 
-_INSTALL = "pip install 'allotment[cluster,drivers]'"
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
 _COLOURS = {"pass": "green", "FAIL": "red", "warn": "yellow", "skipped": "dim"}
 _GAP = "   "
@@ -36,10 +36,9 @@ _GAP = "   "
 
 def run_verify(arguments: Namespace) -> int:
     """Make the checks and print them as they come."""
-    try:
-        from allotment.drivers.verify.suite import CHECKS
-    except ModuleNotFoundError as error:
-        raise Mistake(f"{error.name} is not installed, and drivers are talked to by it", _INSTALL) from None
+    require("allot driver verify", "cluster", "drivers")
+    from allotment.drivers.verify.suite import CHECKS
+
     way = way_to(arguments)
     announce(arguments, way)
     screen = open_screen()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from allotment.cli.inputs.objects import Inputs, is_live, read_inputs
@@ -20,16 +19,14 @@ from allotment.exporter.definitions import COMPONENTS, GROUPS
 from allotment.exporter.families import families
 from allotment.exporter.grafana import document
 from allotment.exporter.metric import Metric
+from allotment.extras import require
 from allotment.fleet.catalog import InstanceType
 from allotment.model.serialization import to_json, to_yaml
 
 
 def run(arguments: Namespace) -> int:
     """Print the metrics of a cluster."""
-    if find_spec("prometheus_client") is None:
-        raise Mistake(
-            "prometheus_client is not installed, and metrics are written by it", "pip install 'allotment[run]'"
-        )
+    require("allot metrics", "run", modules=() if is_live(arguments) else ("prometheus_client",))
     most = most_series(arguments)
     types = catalog_of(arguments.catalog)
     inputs, notes = _inputs(arguments)

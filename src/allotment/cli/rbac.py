@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import groupby
 from textwrap import wrap
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from allotment.cli.live.connection import on_cluster
 from allotment.cli.output.console import Screen, folded, open_screen
@@ -22,6 +22,9 @@ from allotment.tools.permissions.admission_policy import own_node_policy
 from allotment.tools.permissions.components import PARTS, driver_part
 from allotment.tools.permissions.roles import NAMESPACE, manifests
 from allotment.tools.permissions.rule import Part, Rule
+
+if TYPE_CHECKING:
+    from allotment.cluster.remote.http_client import HttpClient
 
 EXIT_MISSING: Final = 1
 _USUAL: Final = ("reader",)
@@ -111,7 +114,6 @@ def _check(screen: Screen, arguments: Namespace, parts: Sequence[Part], namespac
     from allotment.cluster.errors import StatusError
     from allotment.cluster.inspection import permissions
     from allotment.cluster.inspection.discovery import discover
-    from allotment.cluster.remote.http_client import HttpClient
 
     user = arguments.user
     if arguments.account:

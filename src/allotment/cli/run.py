@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from argparse import Namespace
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from allotment.components.certificate import UnusableCertificate
 from allotment.components.component import Component
 from allotment.components.http_server import Unusable
 from allotment.components.settings import Address, Leading, Serving, Settings, address
+from allotment.extras import require
 from allotment.model.features import RELEASES
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_INSTALL: Final = "pip install 'allotment[run]'"
+#: Addresses at which nothing is served; 0 as Kubernetes' flags have it.
+_OFF: Final = ("", "0")
 _EXIT_ENDED: Final = 1
 _EXIT_OUR_ERROR: Final = 3
 
 
 def run(arguments: Namespace) -> int:
     """Be a component; 0 if it was stopped, 1 if it could not go on."""
-    _installed("aiohttp", "a cluster is spoken to by it", _INSTALL)
+    require(f"allot run {arguments.component}", *_extras(arguments))
     settings = settings_of(arguments)
     component = _COMPONENTS[arguments.component](arguments)
     way = way_to(arguments)
@@ -69,7 +70,6 @@ def settings_of(arguments: Namespace) -> Settings:
     version = release(arguments.kube_version) if arguments.kube_version else ""
     gates = features(version or RELEASES[-1], arguments.feature_gates).gates
     if arguments.traces:
-        _installed("opentelemetry.sdk", "traces are sent by it", "pip install 'allotment[traces]'")
         if "://" not in arguments.traces:
             raise Mistake(f"--traces: wanted a URL (http://host:4318), found {arguments.traces!r}")
     return Settings(
@@ -90,7 +90,6 @@ def _serving(arguments: Namespace) -> Serving:
     if any(files) and not all(files):
         raise Mistake("--tls-cert-file and --tls-private-key-file: wanted both", "a certificate needs its key")
     if metrics is not None:
-        _installed("prometheus_client", "metrics are served by it", _INSTALL)
         if not metrics.local and not all(files):
             raise Mistake(
                 f"--metrics-bind-address {metrics}: wanted --tls-cert-file and --tls-private-key-file, for others can"
@@ -101,7 +100,7 @@ def _serving(arguments: Namespace) -> Serving:
 
 
 def _address(option: str, text: str | None) -> Address | None:
-    if not text or text == "0":  # 0: off, as Kubernetes' flags have it
+    if text is None or text in _OFF:
         return None
     try:
         return address(text)
@@ -132,9 +131,15 @@ def _placed(settings: Settings, arguments: Namespace, way: Target) -> Settings:
     return settings._replace(leading=settings.leading._replace(namespace=namespace))
 
 
-def _installed(package: str, why: str, install: str) -> None:
-    if find_spec(package.partition(".")[0]) is None or find_spec(package) is None:
-        raise Mistake(f"{package.partition('.')[0]} is not installed, and {why}", install)
+def _extras(arguments: Namespace) -> Iterator[str]:
+    """The extras that the component requires, as it is configured."""
+    yield "cluster" if arguments.metrics_bind_address in _OFF else "run"
+    if arguments.traces:
+        yield "traces"
+    if arguments.component == "driver":
+        from allotment.cli.driver import extras_of
+
+        yield from extras_of(arguments)
 
 
 def _autoscaler(arguments: Namespace) -> Component:

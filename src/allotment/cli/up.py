@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 from allotment.cli.inputs.release import features
 from allotment.cli.output.console import Screen, folded, from_home, open_screen, shorten, width_of
 from allotment.cli.output.errors import Mistake
-from allotment.lab import kubeconfig, optional_dependencies
+from allotment.extras import require
+from allotment.lab import kubeconfig
 from allotment.lab.runtimes import NoRuntime
 from allotment.lab.secret_files import DamagedFile
 from allotment.lab.settings import Settings, fleet_of
@@ -37,8 +38,8 @@ def run(arguments: Namespace) -> int:
     """Be a lab until Ctrl-C, or (``--detach``) start one and return."""
     began = time.perf_counter()
     screen = open_screen()
+    require("running a lab", "lab")
     with mistakes(arguments.name):
-        optional_dependencies.check()
         settings = _settings(arguments)
         register = Register()
         path = Path(arguments.kubeconfig) if arguments.kubeconfig else kubeconfig.usual_path()
@@ -215,8 +216,6 @@ def mistakes(name: str) -> Iterator[None]:
     """What can be wrong with starting and stopping, as users' mistakes."""
     try:
         yield
-    except optional_dependencies.NotInstalled as error:
-        raise Mistake(str(error)) from None
     except BadName as error:
         raise Mistake(str(error)) from None
     except Running as error:

@@ -29,9 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def allotment_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A Kubernetes control plane with simulated GPU nodes, gone after the test."""
-    from allotment.lab import optional_dependencies
+    from allotment.extras import require
 
-    optional_dependencies.check()
+    require("running a lab", "lab")
     from allotment.lab.lab import Lab
 
     marker = request.node.get_closest_marker(_MARKER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allotment.extras import install
 from allotment.packing.obvious import obvious
 from allotment.packing.oracle import Truth
 from allotment.packing.partial_solution import Basket
@@ -53,7 +54,7 @@ def lower_bound(problem: Problem, left: Sequence[tuple[int, int]] = (), *, keep_
     return max(weak, bounded(problem, counts, rounds, keep_going or (lambda: True)))
 
 
-_PLAIN = "numpy and highspy are not installed: weaker answers and bounds; pip install 'allotment[plan]'"
+_PLAIN = f"without numpy and highspy, answers and bounds are weaker: {install('plan')}"
 
 
 def solve(

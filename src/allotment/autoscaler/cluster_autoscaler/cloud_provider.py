@@ -91,12 +91,12 @@ class Cloud:
         """All groups."""
         return [_shown(group) for group in self._groups.values()]
 
-    async def group_of(self, node: NodeRef) -> CloudNodeGroup | None:
+    async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
         """By its machine; by its label where the provider does not show the machine (any more)."""
-        group = await self._group_of(node)
+        group = await self._planned_group_of(node)
         return _shown(group) if group is not None else None
 
-    async def _group_of(self, node: NodeRef) -> NodeGroup | None:
+    async def _planned_group_of(self, node: NodeRef) -> NodeGroup | None:
         machine = (await self._machines()).of(node)
         name = group_in(machine.standing.name) if machine is not None else node.labels.get(LABEL, "")
         return self._by_name.get(name)
@@ -109,7 +109,7 @@ class Cloud:
         """All machines."""
         return [self._instance(machine) for machine in await self._of(self._group(group))]
 
-    async def template(self, group: str) -> TemplateNode:
+    async def template_node(self, group: str) -> TemplateNode:
         """The group's next node, ready, and its slices."""
         found = self._group(group)
         name = f"template-{found.name}"
@@ -130,7 +130,7 @@ class Cloud:
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
         """The catalogue's price of a node of ours."""
-        group = await self._group_of(node)
+        group = await self._planned_group_of(node)
         if group is None:
             raise errors.NotFoundError(f"node {node.name} is of no group, and has no price here")
         return float(group.price) * hours
@@ -157,7 +157,7 @@ class Cloud:
 
     # --- what is changed ---------------------------------------------------------------------------------------------
 
-    async def increase(self, group: str, by: int) -> None:
+    async def increase_size(self, group: str, by: int) -> None:
         """Order machines. Of those that could be had the orders stand, whatever became of the others."""
         found = self._group(group)
         async with self._changing:
@@ -176,7 +176,7 @@ class Cloud:
             raise failed[0]
         log.info("%s: ordered %s", group, ", ".join(names))
 
-    async def delete(self, group: str, nodes: Sequence[NodeRef]) -> None:
+    async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
         """Give machines back; all of them or, if one is another group's or too few would be left, none."""
         found = self._group(group)
         async with self._changing:
@@ -192,18 +192,18 @@ class Cloud:
                 raise errors.FailedPreconditionError(told)
             await self._give_back(going)
 
-    async def take_back(self, group: str, orders: int) -> None:
+    async def decrease_target_size(self, group: str, by: int) -> None:
         """Give back what has no node yet: what has failed first, then what was only ordered."""
         found = self._group(group)
         async with self._changing:
             self._known = None
             waiting = [machine for machine in await self._staying(found) if not self._has_node(machine)]
-            if orders > len(waiting):
+            if by > len(waiting):
                 raise errors.FailedPreconditionError(
-                    f"cannot take {orders} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
+                    f"cannot take {by} orders of {group} back: {len(waiting)} have not come yet, nodes stay"
                 )
             waiting.sort(key=lambda machine: _FIRST_TO_GO.index(machine.standing.state))
-            await self._give_back(waiting[:orders])
+            await self._give_back(waiting[:by])
 
     async def _order(self, group: NodeGroup, name: str, turns: asyncio.Semaphore) -> None:
         async with turns:

@@ -65,7 +65,7 @@ class Cheapest:
         """Wait until the cluster has been read once."""
         await all_synced(*self._caches.values())
 
-    async def best(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
+    async def best_options(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
         """See Chooser."""
         end = time.monotonic() + self._seconds
         try:

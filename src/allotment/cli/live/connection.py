@@ -24,7 +24,7 @@ from allotment.cli import kubectl_plugin
 from allotment.cli.output.errors import Failure, Mistake
 from allotment.cluster.errors import NoCredentials, StatusError, Unreachable
 from allotment.cluster.remote.kubeconfig import NoKubeconfig, Target, UnusableKubeconfig, contexts, target, usual_paths
-from allotment.lab import optional_dependencies
+from allotment.extras import require
 from allotment.lab.state import DEFAULT_NAME, Register, context_of
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ async def connected(way: Target) -> AsyncIterator[HttpClient]:
 
 def on_cluster(arguments: Namespace, work: Callable[[HttpClient, Target], Awaitable[T]]) -> T:
     """Do something with the cluster that the arguments mean. Raises Mistake or Failure for whatever goes wrong."""
-    if missing := optional_dependencies.missing(optional_dependencies.CLUSTER):
-        raise Mistake(f"to speak to a cluster needs {', '.join(missing)}", optional_dependencies.CLUSTER_INSTALL)
+    require("connecting to a cluster", "cluster")
     way = way_to(arguments)
 
     async def run() -> T:

@@ -71,6 +71,10 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
 
     if isinstance(error, FleetError):
         return _single(str(error), error.hint, width)
+    from allotment.extras import MissingExtra
+
+    if isinstance(error, MissingExtra):
+        return _single(str(error), "", width)
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}", "", width)
     return None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +23,7 @@ from allotment.cli.plan.objects import to_plan
 from allotment.cli.plan.offerings import Offered, offered
 from allotment.cli.plan.progress import seconds_for, watching
 from allotment.cli.plan.text_output import Manner, tell
+from allotment.extras import require
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.errors import nearest
 from allotment.model.features import Features
@@ -38,8 +37,6 @@ from allotment.tools.plan.relaxations.savings import relaxations
 from allotment.tools.plan.report import Plan
 
 EXIT_SERVED, EXIT_NOT_SERVED = 0, 1
-#: What the extra `plan` brings, and what fails without it.
-_EXTRA: Final = ("highspy", "numpy", "matplotlib")
 _PICTURES: Final = (".svg", ".png")
 #: Seconds for concessions, at least and at most.
 _CONCESSIONS: Final = (2.5, 5.0)
@@ -52,6 +49,7 @@ def run(arguments: Namespace) -> int:
     screen = open_screen()
     if arguments.paths:
         arguments.files = [*arguments.files, arguments.paths]
+    _require(arguments)
     _check(arguments)
     offer = offered(arguments.catalog)
     _known_why(arguments.why, offer.catalog.types)
@@ -60,14 +58,22 @@ def run(arguments: Namespace) -> int:
     must_know(inputs.cluster, *OF_DEVICES, *OF_PODS)
     chosen = to_plan(inputs.cluster, inputs.asked, arguments.only)
     promised = with_promises(chosen.values, inputs.features)
-    with _with_extra():
-        found, compared = _planned(arguments, promised.values, offer, limits, inputs.features)
-        found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.seats, *found.existing))
-        if arguments.picture:
-            _draw(found, arguments.picture)
+    found, compared = _planned(arguments, promised.values, offer, limits, inputs.features)
+    found = replace(found, notes=(*notes, *chosen.notes, *found.notes), existing=(*promised.seats, *found.existing))
+    if arguments.picture:
+        _draw(found, arguments.picture)
     _write(screen, arguments, found, offer, compared)
     complained = offer.catalog.complain() if arguments.output not in ("json", "yaml") else bool(offer.catalog.problems)
     return EXIT_NOT_SERVED if found.unserved or complained else EXIT_SERVED
+
+
+def _require(arguments: Namespace) -> None:
+    """What must be installed for a cluster, and for a picture. Without the solver the bound is weaker, no more."""
+    wanted = {"cluster": "aiohttp"} if is_live(arguments) else {}
+    if arguments.picture:
+        wanted["plan"] = "matplotlib"
+    if wanted:
+        require("allot plan", *wanted, modules=tuple(wanted.values()))
 
 
 def _check(arguments: Namespace) -> None:
@@ -90,8 +96,6 @@ def _can_draw(path: Path) -> None:
         raise Mistake(f"--picture {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         raise Mistake(f"--picture {path}: it cannot be written")
-    with _with_extra("a picture"):
-        import_module("allotment.cli.charts.plan")
 
 
 def _known_why(pattern: str | None, catalog: Sequence[InstanceType]) -> None:
@@ -111,18 +115,6 @@ def _inputs(arguments: Namespace) -> tuple[Inputs, tuple[str, ...]]:
     from allotment.cluster.inspection.snapshot import DEVICES, PODS, VOLUMES, Wanted
 
     return live_inputs(arguments, (*DEVICES, *PODS, *VOLUMES, Wanted("apps", "daemonsets")))
-
-
-@contextmanager
-def _with_extra(what: str = "planning") -> Iterator[None]:
-    """What is missing without the extra, in one sentence."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in _EXTRA:
-            raise
-        raise Mistake(f"{what} needs {name}, which is not installed", "pip install 'allotment[plan]'") from None
 
 
 def _planned(

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Final
 
-from allotment.cli.output.errors import Mistake
-
-_INSTALL: Final = "pip install 'allotment[plan]'"
-#: What the extra brings; anything else that is missing is a defect of ours.
-_NEEDED: Final = frozenset({"numpy", "matplotlib"})
+from allotment.extras import require
 
 
 def run(arguments: Namespace) -> int:
-    """Replay, or say what has to be installed first."""
-    try:
-        from allotment.cli.replay.runner import run as replay
+    """Replay."""
+    require("allot replay", "plan", modules=("numpy", *(("matplotlib",) if arguments.picture is not None else ())))
+    from allotment.cli.replay.runner import run as replay
 
-        return replay(arguments)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
-            raise
-        raise Mistake(f"allot replay needs {error.name}, which is not installed", _INSTALL) from None
+    return replay(arguments)

@@ -292,7 +292,7 @@ async def asked(
     chooser = Cheapest(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **more)
     running = asyncio.create_task(caches.run())
     try:
-        return await chooser.best(options, nodes)
+        return await chooser.best_options(options, nodes)
     finally:
         running.cancel()
         await asyncio.wait((running,))

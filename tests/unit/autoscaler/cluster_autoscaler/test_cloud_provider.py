@@ -92,7 +92,7 @@ async def test_groups_as_they_are_shown() -> None:
 @played
 async def test_more_machines_are_ordered_at_once() -> None:
     world = World()
-    await world.cloud.increase(G5.id, 3)
+    await world.cloud.increase_size(G5.id, 3)
     assert await world.cloud.target_size(G5.id) == 3
     assert await world.cloud.target_size(MIG.id) == 0
     for machine in world.provider.ordered:
@@ -105,16 +105,16 @@ async def test_more_machines_are_ordered_at_once() -> None:
 @played
 async def test_a_mode_goes_along_with_the_order() -> None:
     world = World()
-    await world.cloud.increase(MIG.id, 1)
+    await world.cloud.increase_size(MIG.id, 1)
     assert world.provider.ordered[0].form.endswith("/static-mig=1g.5gb:7")
 
 
 @played
 async def test_not_more_than_the_most() -> None:
     world = World()
-    await world.cloud.increase(G5.id, 3)
+    await world.cloud.increase_size(G5.id, 3)
     with pytest.raises(errors.InvalidArgumentError, match="wanted 5, at most 4"):
-        await world.cloud.increase(G5.id, 2)
+        await world.cloud.increase_size(G5.id, 2)
     assert await world.cloud.target_size(G5.id) == 3
 
 
@@ -131,7 +131,7 @@ async def test_what_could_be_had_stays_and_what_not_is_told(raised: Exception, t
     world = World()
     world.provider.fails = [raised]
     with pytest.raises(told, match=str(raised)[:10]):
-        await world.cloud.increase(G5.id, 3)
+        await world.cloud.increase_size(G5.id, 3)
     assert await world.cloud.target_size(G5.id) == 2
 
 
@@ -167,15 +167,15 @@ async def test_the_group_of_a_node() -> None:
         NodeRef("", "ip-2"),  # before the cloud gave it its id
         NodeRef("", "other", {LABEL: G5.name}),
     ):
-        group = await world.cloud.group_of(node)
+        group = await world.cloud.node_group_of(node)
         assert group is not None
         assert group.id == G5.id
     for node in (NodeRef("aws:///us-east-1a/i-3", "ip-3"), NodeRef("", "t4-1"), NodeRef("x", "y", {LABEL: "gone"})):
-        assert await world.cloud.group_of(node) is None
+        assert await world.cloud.node_group_of(node) is None
     # Of a machine without a node the autoscaler makes up a node, called by the machine's id.
     world.provider.machines[name] = Standing(name, "ordered")
     await world.cloud.refresh()
-    made_up = await world.cloud.group_of(NodeRef(f"allotment://{name}", f"allotment://{name}"))
+    made_up = await world.cloud.node_group_of(NodeRef(f"allotment://{name}", f"allotment://{name}"))
     assert made_up is not None
 
 
@@ -184,7 +184,7 @@ async def test_nodes_are_given_back() -> None:
     world = World()
     names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(3)]
     world.nodes |= {f"ip-{number}": f"id-{number}" for number in range(3)}
-    await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0"), NodeRef("id-2", "ip-2")])
+    await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0"), NodeRef("id-2", "ip-2")])
     assert list(world.provider.machines) == [names[1]]
     assert await world.cloud.target_size(G5.id) == 1
 
@@ -196,9 +196,9 @@ async def test_a_least_number_stays_but_what_has_failed_may_always_go() -> None:
     failed = world.provider.put(G5, "failed")
     world.nodes["ip-0"] = "id-0"
     with pytest.raises(errors.FailedPreconditionError, match="0 machines would be left"):
-        await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
+        await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0")])
     id = f"allotment://{failed}"
-    await world.cloud.delete(G5.id, [NodeRef(id, id)])
+    await world.cloud.delete_nodes(G5.id, [NodeRef(id, id)])
     assert len(world.provider.machines) == 1
 
 
@@ -209,7 +209,7 @@ async def test_of_nodes_of_several_groups_none_is_given_back() -> None:
     world.provider.put(MIG, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
     with pytest.raises(errors.InvalidArgumentError, match="ip-0 is not of"):
-        await world.cloud.delete(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
+        await world.cloud.delete_nodes(MIG.id, [NodeRef("id-1", "ip-1"), NodeRef("id-0", "ip-0")])
     assert len(world.provider.machines) == 2
 
 
@@ -219,8 +219,8 @@ async def test_giving_back_twice_is_giving_back_once() -> None:
     names = [world.provider.put(G5, "running", f"ip-{number}") for number in range(2)]
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
     node = NodeRef("id-0", "ip-0", {LABEL: G5.name})
-    await world.cloud.delete(G5.id, [node])
-    await world.cloud.delete(G5.id, [node])
+    await world.cloud.delete_nodes(G5.id, [node])
+    await world.cloud.delete_nodes(G5.id, [node])
     assert list(world.provider.machines) == [names[1]]
 
 
@@ -231,7 +231,7 @@ async def test_what_leaves_slowly_leaves_and_no_longer_counts() -> None:
     world.provider.put(G5, "running", "ip-1")
     world.nodes |= {"ip-0": "id-0", "ip-1": "id-1"}
     gone = dict(world.provider.machines)
-    await world.cloud.delete(G5.id, [NodeRef("id-0", "ip-0")])
+    await world.cloud.delete_nodes(G5.id, [NodeRef("id-0", "ip-0")])
     world.provider.machines = gone  # a machine that takes its time to end
     await world.cloud.refresh()
     assert [instance.state for instance in await world.cloud.instances(G5.id)] == ["deleting", "running"]
@@ -247,18 +247,18 @@ async def test_only_what_has_not_come_is_taken_back() -> None:
     world.provider.put(G5, "ordered")
     world.nodes |= {"ip-0": "id-0", "ip-1": ""}
     with pytest.raises(errors.FailedPreconditionError, match="2 have not come yet"):
-        await world.cloud.take_back(G5.id, 3)
-    await world.cloud.take_back(G5.id, 1)
+        await world.cloud.decrease_target_size(G5.id, 3)
+    await world.cloud.decrease_target_size(G5.id, 1)
     assert list(world.provider.machines) == [here, registered, starting]
-    await world.cloud.take_back(G5.id, 1)
+    await world.cloud.decrease_target_size(G5.id, 1)
     assert list(world.provider.machines) == [here, registered]
 
 
 @played
 async def test_a_restart_forgets_nothing() -> None:
     world = World()
-    await world.cloud.increase(G5.id, 2)
-    await world.cloud.increase(MIG.id, 1)
+    await world.cloud.increase_size(G5.id, 2)
+    await world.cloud.increase_size(MIG.id, 1)
     for cloud in (world.cloud, world.again()):
         assert (await cloud.target_size(G5.id), await cloud.target_size(MIG.id)) == (2, 1)
         assert len(await cloud.instances(MIG.id)) == 1
@@ -272,7 +272,7 @@ async def test_a_round_asks_the_provider_once() -> None:
     for group in (G5, MIG):
         await world.cloud.target_size(group.id)
         await world.cloud.instances(group.id)
-        await world.cloud.group_of(NodeRef("", "ip-0"))
+        await world.cloud.node_group_of(NodeRef("", "ip-0"))
     assert world.provider.asked == 1
     world.provider.put(G5, "ordered")
     assert await world.cloud.target_size(G5.id) == 1
@@ -282,7 +282,7 @@ async def test_a_round_asks_the_provider_once() -> None:
 
 @played
 async def test_the_template_is_a_ready_node_with_what_it_will_publish() -> None:
-    template = await World().cloud.template(MIG.id)
+    template = await World().cloud.template_node(MIG.id)
     node = read_value(template.node, Node)
     assert node.metadata.labels["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
     assert node.metadata.labels[LABEL] == MIG.name
@@ -319,14 +319,14 @@ async def test_prices() -> None:
 async def test_no_node_of_ours_has_the_label_of_device_plugins() -> None:
     cloud = World().cloud
     label = await cloud.gpu_label()
-    assert label not in (await cloud.template(G5.id)).node["metadata"]["labels"]
+    assert label not in (await cloud.template_node(G5.id)).node["metadata"]["labels"]
     assert await cloud.gpu_types() == sorted({G5.instance.gpu_model, MIG.instance.gpu_model})
 
 
 @played
 async def test_a_group_that_is_not_there() -> None:
     cloud = World().cloud
-    for call in (cloud.target_size, cloud.instances, cloud.template):
+    for call in (cloud.target_size, cloud.instances, cloud.template_node):
         with pytest.raises(errors.NotFoundError, match="no node group 'x'"):
             await call("x")
 
@@ -347,11 +347,11 @@ async def test_whatever_happens_sizes_are_those_of_the_machines_and_within_bound
         here = {name for name, one in world.provider.machines.items() if one.state == "running"}
         try:
             if word == "more":
-                await cloud.increase(G5.id, number)
+                await cloud.increase_size(G5.id, number)
             elif word == "less":
-                await cloud.take_back(G5.id, number)
+                await cloud.decrease_target_size(G5.id, number)
             elif word == "delete":
-                await cloud.delete(G5.id, [NodeRef(f"id-{name}", name) for name in sorted(here)[:number]])
+                await cloud.delete_nodes(G5.id, [NodeRef(f"id-{name}", name) for name in sorted(here)[:number]])
             elif word == "restart":
                 cloud = world.again()
             else:

@@ -260,19 +260,6 @@ def test_a_picture_is_drawn(allot: Allot, app: str, tmp_path: Path) -> None:
     assert f"Drew {path}." in ran.err
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(
-    allot: Allot, app: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object, **__: object) -> None:
-        raise ModuleNotFoundError("No module named 'highspy'", name="highspy")
-
-    monkeypatch.setattr("allotment.cli.plan.command.plan_for", missing)
-    ran = allot("plan", app)
-    assert ran.code == 2
-    assert "planning needs highspy, which is not installed" in ran.err
-    assert "pip install 'allotment[plan]'" in ran.err
-
-
 def test_help_is_about_it(allot: Allot) -> None:
     text = allot("plan", "--help").out
     assert all(word in text for word in ("--catalog", "--why", "--picture", "--compare"))

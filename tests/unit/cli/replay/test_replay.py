@@ -206,18 +206,6 @@ def test_what_cannot_be_done_is_said_before_anything_is_run(allot: Allot, words:
     assert said in " ".join(ran.err.split())
 
 
-@pytest.mark.parametrize(("missing", "words"), [("numpy", ()), ("matplotlib", ("--picture", "curves.svg"))])
-def test_what_is_not_installed_is_named(missing: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    script = f"import sys\nsys.modules[{missing!r}] = None\n{_MAIN}"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "replay", "sample", "--policy", "fgd", "--seeds", "1", "--jobs", "1", *words],
-        capture_output=True, text=True, check=False, timeout=50, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert f"needs {missing}, which is not installed" in done.stderr
-    assert "pip install 'allotment[plan]'" in done.stderr
-
-
 def test_nodes_without_any_gpu_are_no_use(allot: Allot, trace: tuple[str, str]) -> None:
     pods, nodes = trace
     Path(nodes).write_text("sn,cpu_milli,memory_mib,gpu,model\nn,1000,1000,0,\n")

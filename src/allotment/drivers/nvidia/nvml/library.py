@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
+from allotment.extras import MissingExtra, require
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,9 +81,11 @@ class Library:
 
     def _start(self) -> ModuleType:
         try:
-            import pynvml
-        except ImportError:
-            raise NvmlUnavailable("nvidia-ml-py is not installed (pip install 'allotment[nvidia]')") from None
+            require("using NVIDIA's GPUs", "nvidia", modules=("pynvml",))
+        except MissingExtra as error:
+            raise NvmlUnavailable(str(error)) from None
+        import pynvml
+
         path = find_library(self._root)
         if path is None and self._root != Path("/"):
             raise NvmlUnavailable(f"no {SONAME} under {self._root}")

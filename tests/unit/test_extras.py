@@ -1,0 +1,187 @@
+"""Where packages of an extra are not installed, each command says once what it requires and how to install that."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from allotment import extras
+
+ROOT = Path(__file__).parents[2]
+EVERY = tuple(dict.fromkeys(module for modules in extras.MODULES.values() for module in modules))
+#: Packages of extras without which everything works.
+OPTIONAL = {"uvloop"}
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+clusters: [{name: it, cluster: {server: 'https://127.0.0.1:1'}}]
+users: []
+contexts: [{name: it, context: {cluster: it}}]
+"""
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x}]}}"
+
+CLUSTER = "connecting to a cluster requires aiohttp"
+LAB = "running a lab requires aiohttp, cryptography, httptools"
+SERVING = "aiohttp, prometheus-client"
+TALKING = "aiohttp, grpcio, protobuf"
+TRACES = "opentelemetry-sdk, opentelemetry-exporter-otlp-proto-http"
+#: The command that serves cluster-autoscaler.
+SERVERS = "cluster-autoscaler --nodes 0:1:aws/g5.*"
+
+
+def python(script: str, folder: Path, hidden: Sequence[str] = EVERY) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process in which modules cannot be imported."""
+    hide = f"import sys; sys.modules.update(dict.fromkeys({tuple(hidden)!r}))"
+    environment = {"HOME": str(folder), "KUBECONFIG": str(folder / "config")}
+    return subprocess.run(
+        [sys.executable, "-c", f"{hide}\n{script}"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def allot(words: Sequence[str], folder: Path, hidden: Sequence[str] = EVERY) -> subprocess.CompletedProcess[str]:
+    (folder / "config").write_text(CONFIG)
+    (folder / "x.yaml").write_text(POD)
+    return python(f"from allotment.cli.main import main; sys.exit(main({list(words)!r}))", folder, hidden)
+
+
+@pytest.mark.parametrize(
+    ("words", "requires", "extras"),
+    [
+        ("get pods", CLUSTER, "cluster"),
+        ("apply -f x.yaml", CLUSTER, "cluster"),
+        ("describe pods", CLUSTER, "cluster"),
+        ("delete pod x", CLUSTER, "cluster"),
+        ("logs x", CLUSTER, "cluster"),
+        ("wait --for=delete pod/x", CLUSTER, "cluster"),
+        ("snapshot -o y.yaml", CLUSTER, "cluster"),
+        ("doctor", CLUSTER, "cluster"),
+        ("free", CLUSTER, "cluster"),
+        ("explain pod/x", CLUSTER, "cluster"),
+        ("explain pod/x --watch", CLUSTER, "cluster"),
+        ("check x.yaml --context it", CLUSTER, "cluster"),
+        ("migrate x.yaml --context it", CLUSTER, "cluster"),
+        ("rbac --check", CLUSTER, "cluster"),
+        ("autoscale --provider karpenter", CLUSTER, "cluster"),
+        ("up", LAB, "lab"),
+        ("up --detach", LAB, "lab"),
+        ("demo sharing", LAB, "lab"),
+        ("plan", "allot plan requires aiohttp", "cluster"),
+        ("plan --picture p.svg", "allot plan requires aiohttp, matplotlib", "cluster,plan"),
+        ("plan x.yaml --picture p.svg", "allot plan requires matplotlib", "plan"),
+        ("replay sample", "allot replay requires numpy", "plan"),
+        ("replay sample --picture c.svg", "allot replay requires numpy, matplotlib", "plan"),
+        ("metrics", f"allot metrics requires {SERVING}", "run"),
+        ("metrics --fleet t4", "allot metrics requires prometheus-client", "run"),
+        (SERVERS, f"allot cluster-autoscaler requires {TALKING}, cryptography, httptools", "cluster,drivers,lab"),
+        (f"{SERVERS} --cert c --key k", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
+        (f"{SERVERS} --plain --cloud-provider :1", f"allot cluster-autoscaler requires {TALKING}", "cluster,drivers"),
+        ("run scheduler", f"allot run scheduler requires {SERVING}", "run"),
+        ("run claims --metrics-bind-address 0", "allot run claims requires aiohttp", "cluster"),
+        ("run claims --traces http://x:1", f"allot run claims requires {SERVING}, {TRACES}", "run,traces"),
+        ("run driver nvidia", f"allot run driver requires {SERVING}, grpcio, protobuf, nvidia-ml-py", "run,nvidia"),
+        ("driver run nvidia", f"allot driver run requires {TALKING}, nvidia-ml-py", "nvidia"),
+        ("driver run amd", f"allot driver run requires {TALKING}", "amd"),
+        ("driver run nvidia --simulate t4", f"allot driver run requires {TALKING}", "cluster,drivers"),
+        ("driver verify /run/x.sock", f"allot driver verify requires {TALKING}", "cluster,drivers"),
+    ],
+)
+def test_a_command_names_all_that_it_requires(words: str, requires: str, extras: str, tmp_path: Path) -> None:
+    done = allot(words.split(), tmp_path)
+    error = f"allot: error: {requires}: pip install 'allotment[{extras}]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+    assert {path.name for path in tmp_path.iterdir()} == {"config", "x.yaml"}
+
+
+def test_the_command_that_installs_has_every_extra_though_one_package_is_missing(tmp_path: Path) -> None:
+    done = allot(["driver", "verify", "/run/x.sock"], tmp_path, ["grpc"])
+    assert done.returncode == 2
+    assert done.stderr.endswith("requires grpcio: pip install 'allotment[cluster,drivers]'\n")
+
+
+def test_for_a_program_the_error_is_data(tmp_path: Path) -> None:
+    done = allot(["doctor", "-o", "json"], tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert problem["message"] == f"{CLUSTER}: pip install 'allotment[cluster]'"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "explain -f x.yaml --fleet t4",
+        "free --fleet t4",
+        "check x.yaml",
+        "rbac reader",
+        "fleet list",
+        "catalog",
+        "schema",
+        "vocabulary",
+        "completion bash",
+        "metrics list",
+        "version",
+    ],
+)
+def test_what_needs_no_extra_runs(words: str, tmp_path: Path) -> None:
+    done = allot(words.split(), tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    assert "pip install" not in done.stderr
+
+
+def test_plans_are_made_without_the_solver(tmp_path: Path) -> None:
+    examples = sorted(map(str, (ROOT / "src/allotment/examples").glob("0[1-4]*.yaml")))
+    done = allot(["plan", *examples, "--catalog", "aws", "--seconds", "0"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(["down"], 0), (["status"], 1)])
+def test_labs_can_be_listed_and_stopped(words: list[str], code: int, tmp_path: Path) -> None:
+    done = allot(words, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "No lab runs.\n", "")
+
+
+def test_the_library_says_the_same(tmp_path: Path) -> None:
+    done = python("import allotment; allotment.Lab()", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"MissingExtra: {LAB}: pip install 'allotment[lab]'\n")
+
+
+def test_the_fixture_of_pytest_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(allotment_lab): pass\n")
+    done = python("import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_it.py']))", tmp_path)
+    assert done.returncode == 1
+    assert f"MissingExtra: {LAB}: pip install 'allotment[lab]'\n" in done.stdout
+
+
+def test_every_extra_is_what_pyproject_says() -> None:
+    """An extra of pyproject.toml has the packages that commands look for, and no others but those of OPTIONAL."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def packages(extra: str) -> set[str]:
+        found = set[str]()
+        for requirement in map(Requirement, declared[extra]):
+            if requirement.name == "allotment":
+                found |= {name for other in requirement.extras for name in packages(other)}
+            else:
+                found.add(re.sub(r"[-_.]+", "-", requirement.name).lower())
+        return found
+
+    for extra, modules in extras.MODULES.items():
+        assert {extras.PACKAGES.get(module, module) for module in modules} == packages(extra) - OPTIONAL, extra
+
+
+def test_libraries_write_nothing_when_they_are_imported(tmp_path: Path) -> None:
+    done = python(
+        f"import importlib\nfor name in {(*EVERY, 'matplotlib.figure')!r}: importlib.import_module(name)", tmp_path, ()
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
