@@ -134,3 +134,13 @@ def test_a_picture_is_drawn_without_a_word_of_the_charts_library(allot: Path, tm
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["machines"]
     assert done.stderr == "Drew plan.svg.\n"
+
+
+def test_the_demonstration_that_is_not_installed_says_where_it_is(allot: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [allot, "demo", "sharing"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    said = " ".join(done.stderr.split())
+    assert said.startswith("allot: error: allot demo sharing requires Allotment's source tree: ")
+    assert said.endswith("in a checkout: make demo, then .venv/bin/allot demo sharing")

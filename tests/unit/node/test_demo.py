@@ -11,22 +11,23 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.clock import Clock
-from allotment.node.runtimes.demo_application import Demo
+from allotment.node.runtimes.demo_application import demo
 from allotment.node.runtimes.simulated import Simulated
 from tests.unit.node.sandboxes import sandbox
 
 
 def test_the_demo_answers_like_the_application_until_its_container_ends() -> None:
     async def story() -> None:
-        demo = Demo({"FORCE_CPU": "true", "WIDTH": "40", "HEIGHT": "32"})
-        assert (await demo("/healthz")).body == b"ok\n"
-        assert (await demo("/image.png")).content_type == "image/png"
+        application = demo({"FORCE_CPU": "true", "WIDTH": "40", "HEIGHT": "32"})
+        assert application is not None
+        assert (await application("/healthz")).body == b"ok\n"
+        assert (await application("/image.png")).content_type == "image/png"
         ended = asyncio.create_task(asyncio.sleep(0))
-        ended.add_done_callback(demo.end)
+        ended.add_done_callback(application.end)
         await ended
         await asyncio.sleep(0)
         with pytest.raises(ConnectionResetError):
-            await demo("/image.png")
+            await application("/image.png")
 
     asyncio.run(story())
 
@@ -86,3 +87,19 @@ def test_a_container_has_ended_when_it_let_go_of_its_gpu(
             await asking
 
     asyncio.run(asyncio.wait_for(story(), 55))
+
+
+def test_without_a_source_tree_a_container_says_where_its_application_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.node.runtimes.demo_application.examples", lambda: None)
+
+    async def story() -> bytes:
+        async def write(data: bytes) -> None: ...
+
+        container = await Simulated(Clock()).start(sandbox(image="gpu-demo-app", ports=(5000,)), write)
+        page = await container.connect(5000)
+        await page.write(b"GET / HTTP/1.1\r\n\r\n")
+        answer = await page.read()
+        await container.stop(0)
+        return answer
+
+    assert b"application: only in Allotment's source tree (examples/gpu_fractal)" in asyncio.run(story())

@@ -150,7 +150,14 @@ def test_no_file_is_told_as_such(tmp_path: Path) -> None:
 
 def test_without_a_file_the_articles_demo_is_ours_and_nothing_of_a_manifest_runs() -> None:
     image = demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})
-    ours = (sys.executable, "-m", "allotment.fractal")
+    assert (Path(image.directory) / "gpu_fractal" / "__main__.py").is_file()
+    ours = (sys.executable, "-m", "gpu_fractal")
     assert _words(image) == _words(image, command=("rm",)) == _words(image, args=("-rf",)) == ours
     with pytest.raises(NotStarted):
         demo_images().take({"image": "ubuntu:22.04"})
+
+
+def test_without_a_source_tree_no_image_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.node.runtimes.images.examples", lambda: None)
+    with pytest.raises(NotStarted, match=r"add an \[\[image\]\] with pattern = .* to a file for --images"):
+        demo_images().take({"image": "ghcr.io/castai/gpu-demo-app:latest"})

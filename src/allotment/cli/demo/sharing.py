@@ -13,13 +13,14 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from allotment.checkout import application, examples
 from allotment.cli.demo.live import Progress, quiet
 from allotment.cli.demo.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
 from allotment.cli.output.console import Screen, from_home, open_screen
 from allotment.cli.output.errors import Mistake
-from allotment.fractal.sheet import Group, sheet
 from allotment.lab.lab import Lab
 from allotment.lab.pod_http import NoAnswer
 from allotment.model.trees import Tree
@@ -60,6 +61,12 @@ class Measured(NamedTuple):
 
 def run(arguments: Namespace) -> int:
     """Measure and show; 0 when every replica drew."""
+    folder = examples()
+    if folder is None:
+        raise Mistake(
+            "allot demo sharing requires Allotment's source tree: the application that it runs is not installed",
+            "in a checkout: make demo, then .venv/bin/allot demo sharing",
+        )
     screen = open_screen()
     progress = Progress(screen)
     began = time.perf_counter()
@@ -82,7 +89,7 @@ def run(arguments: Namespace) -> int:
     for line in shown(screen, measured, time.perf_counter() - began):
         screen.line(line)
     if arguments.pictures:
-        path = _write(Path(arguments.pictures), measured)
+        path = _write(Path(arguments.pictures), measured, application(folder, "sheet"))
         screen.line(f"Their latest pictures: {from_home(path)}")
     return 0 if all(replica.per_minute for one in measured for replica in one.replicas) else 1
 
@@ -157,15 +164,15 @@ def _bar(part: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _write(folder: Path, measured: Sequence[Measured]) -> Path:
-    """Every replica's last picture, and all of them on one sheet."""
+def _write(folder: Path, measured: Sequence[Measured], sheets: ModuleType) -> Path:
+    """Every replica's last picture, and all of them on one sheet. ``sheets``: the application's module of sheets."""
     folder.mkdir(parents=True, exist_ok=True)
     groups = []
     for one in measured:
         words = f"{one.per_minute:.1f} pictures a minute"
-        groups.append(Group(one.case.short, words, [replica.picture for replica in one.replicas]))
+        groups.append(sheets.Group(one.case.short, words, [replica.picture for replica in one.replicas]))
         for replica in one.replicas:
             (folder / f"{replica.pod}.png").write_bytes(replica.picture)
     path = folder / "sharing.png"
-    path.write_bytes(sheet(groups, _COLUMNS))
+    path.write_bytes(sheets.sheet(groups, _COLUMNS))
     return path

@@ -1,7 +1,7 @@
 """What ``allot demo sharing`` compares: one application on an A100 by itself, in turns, by MPS and on MIG devices.
 
 The claims are those of the packaged examples 1 to 4, word for word. Their Deployments get the same container, the
-fractal application, told to draw without a pause; nothing else of them is changed.
+application of the source tree, told to draw without a pause; nothing else of them is changed.
 """
 
 from __future__ import annotations

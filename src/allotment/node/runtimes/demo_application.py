@@ -1,4 +1,4 @@
-"""The articles' GPU demo in a simulated container: our own fractal application, drawn when somebody looks.
+"""The articles' GPU demo in a simulated container: the application of the source tree, drawn when a client requests it.
 
 Nothing that a manifest brings is run. The container's variables are those that the application reads, so that it knows
 its simulated GPU and is held to its share of it.
@@ -10,11 +10,13 @@ import asyncio
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from allotment.fractal.site import Site
+from allotment.checkout import application, examples
 from allotment.node.runtimes.simulated_http import Answer
 
+#: What a container says on its ports where there is no source tree.
+ABSENT: Final = "application: only in Allotment's source tree (examples/gpu_fractal)\n"
 _IMAGE: Final = re.compile(r"(.*/)?gpu-demo-app([:@].*)?")
 
 
@@ -27,11 +29,27 @@ def is_demo(image: str) -> bool:
     return _IMAGE.fullmatch(image) is not None
 
 
+class Site(Protocol):
+    """What the application is without sockets."""
+
+    def respond(self, path: str) -> tuple[int, str, bytes]:
+        """HTTP status, content type and body for a GET."""
+
+    def leave(self) -> None:
+        """Leave the GPU, and return when it is free."""
+
+
+def demo(environment: Mapping[str, str]) -> Demo | None:
+    """The application of one container; None where there is no source tree to take it from."""
+    folder = examples()
+    return None if folder is None else Demo(application(folder, "site").Site(environment))
+
+
 class Demo:
     """The application of one container. It draws in a thread of its own, which begins with the first request."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._site = Site(environment)
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._ended = False
         self._left: asyncio.Future[None] | None = None
         self._asked = False

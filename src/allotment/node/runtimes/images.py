@@ -7,9 +7,9 @@ matters, because with the ``process`` runtime such a command runs with all right
 An example::
 
     [[image]]
-    pattern = "ghcr.io/castai/gpu-demo-app"        # any tag; `*` stands for anything
-    command = ["{python}", "-m", "allotment.fractal"]
-    env = { COLORS = "fire" }
+    pattern = "registry.example/server"            # any tag; `*` stands for anything
+    command = ["{python}", "-m", "http.server", "{port}"]
+    env = { LANG = "C.UTF-8" }
 
     [[image]]
     pattern = "ubuntu:22.04"
@@ -35,12 +35,15 @@ from typing import Final, Literal
 
 import msgspec
 
+from allotment.checkout import APPLICATION, examples
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
 #: What becomes of a manifest's command: ``refused`` does not start, ``ignored`` runs the image's own, ``run`` runs it.
 Commands = Literal["refused", "ignored", "run"]
 
+#: The image of the articles' GPU demo.
+DEMO: Final = "ghcr.io/castai/gpu-demo-app"
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 _PLACEHOLDERS: Final = ("python", "port")
 _DEFAULT_HOST: Final = re.compile(r"(?:docker\.io/)?(?:library/)?")
@@ -138,8 +141,15 @@ def read_images(path: Path) -> Images:
 
 
 def demo_images() -> Images:
-    """The images that need nobody's word: our own demo application in the place of the articles'."""
-    return read_images(Path(__file__).with_suffix(".toml"))
+    """The images that are known without a file: in a source tree, its own application for the articles' GPU demo.
+
+    Nothing of a manifest runs in it: neither its command nor its arguments.
+    """
+    source, folder = "a file for --images", examples()
+    if folder is None:
+        return Images((), source)
+    command = ("{python}", "-m", APPLICATION)
+    return Images((Image(DEMO, command, directory=str(folder), commands="ignored"),), source)
 
 
 def parse_images(text: str, source: str, folder: Path) -> Images:

@@ -15,7 +15,7 @@ from typing import Final
 
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
-from allotment.node.runtimes.demo_application import Demo, is_demo
+from allotment.node.runtimes.demo_application import ABSENT, demo, is_demo
 from allotment.node.runtimes.runtime import Sandbox, Write
 from allotment.node.runtimes.simulated_http import Page, saying
 from allotment.node.shell import MISUSED, NOT_FOUND, Streams, TooDeep, nothing, whole
@@ -59,7 +59,7 @@ class SimulatedContainer:
         self._inside = Inside(sandbox.pod["metadata"]["name"], sandbox.devices, clock, nodes=nodes)
         self._clock = clock
         self._ended_by = _KILLED
-        self._demo: Demo | None = Demo(self._environment) if is_demo(sandbox.spec.get("image", "")) else None
+        self._demo = demo(self._environment) if is_demo(sandbox.spec.get("image", "")) else None
         self._task = asyncio.ensure_future(self._main(output))
         if self._demo is not None:
             self._task.add_done_callback(self._demo.end)
@@ -102,6 +102,8 @@ class SimulatedContainer:
             raise ConnectionRefusedError(f"connect: connection refused by port {port} of {pod['metadata']['name']}")
         told = ", ".join(dict.fromkeys(_titles(self._sandbox))) or "none"
         who = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {told}\n"
+        if self._demo is None and is_demo(spec.get("image", "")):
+            who += ABSENT
         return Page(self._demo or saying(who))
 
     # --- the application ------------------------------------------------------------------------------------------

@@ -1,18 +1,18 @@
-"""``python -m allotment.fractal``."""
+"""``python -m gpu_fractal``."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from allotment.fractal.server import serve
-from allotment.fractal.settings import VARIABLES
+from gpu_fractal.server import serve
+from gpu_fractal.settings import VARIABLES
 
 
 def main() -> int:
     """Serve; everything is told by variables."""
     if len(sys.argv) > 1:
-        sys.stdout.write(f"python -m allotment.fractal takes no arguments; variables it reads:\n\n{VARIABLES}\n")
+        sys.stdout.write(f"python -m gpu_fractal takes no arguments; variables it reads:\n\n{VARIABLES}\n")
         return 0 if sys.argv[1] in ("-h", "--help") else 2
     return serve(os.environ)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_fractal.about import About
+from gpu_fractal.settings import Unreadable, settings_of
+from gpu_fractal.site import Site
 
-from allotment.fractal.about import About
-from allotment.fractal.settings import Unreadable, settings_of
-from allotment.fractal.site import Site
-
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SMALL = {"WIDTH": "64", "HEIGHT": "40", "SAMPLES": "1", "SEED": "1", "FORCE_CPU": "true"}
 
 
@@ -189,9 +189,9 @@ def test_a_gpu_is_left_alone_where_the_cpu_is_forced() -> None:
 @contextmanager
 def process(**variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     environment = {"PATH": os.environ["PATH"], **SMALL, "PORT": "0", **variables}
-    command = [sys.executable, "-m", "allotment.fractal"]
+    command = [sys.executable, "-m", "gpu_fractal"]
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as started:
         assert started.stdout is not None
         try:

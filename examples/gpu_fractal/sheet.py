@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from allotment.fractal.lettering import write
-from allotment.fractal.png import pixels_of, png
-from allotment.fractal.schemes import Rgb
+from gpu_fractal.lettering import write
+from gpu_fractal.png import pixels_of, png
+from gpu_fractal.schemes import Rgb
 
 _PAPER: Final = bytes((14, 17, 23))
 _WHITE: Final[Rgb] = (240, 244, 250)

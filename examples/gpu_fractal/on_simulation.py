@@ -12,8 +12,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
-from allotment.fractal.drawing import Backend, Size, Tones, Unavailable
-from allotment.fractal.places import View
+from gpu_fractal.drawing import Backend, Size, Tones, Unavailable
+from gpu_fractal.places import View
 
 _DIAL_SECONDS: Final = 10.0
 #: So long a GPU may take to notice that a program has left.

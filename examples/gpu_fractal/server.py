@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 from typing import Final
 
-from allotment.fractal.settings import Settings
-from allotment.fractal.site import TROUBLES, Site
+from gpu_fractal.settings import Settings
+from gpu_fractal.site import TROUBLES, Site
 
 #: A connection that says nothing is closed.
 _IDLE_SECONDS: Final = 30

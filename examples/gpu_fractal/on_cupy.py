@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.fractal.drawing import RADIUS, Backend, Size, Tones, Unavailable
-from allotment.fractal.on_numpy import painted
-from allotment.fractal.places import View
+from gpu_fractal.drawing import RADIUS, Backend, Size, Tones, Unavailable
+from gpu_fractal.on_numpy import painted
+from gpu_fractal.places import View
 
 _KERNEL: Final = """
     double cx = left + (i % across) * step, cy = top - (i / across) * step;

@@ -1,7 +1,6 @@
 import pytest
-
-from allotment.fractal.png import pixels_of, png
-from allotment.fractal.sheet import Group, sheet
+from gpu_fractal.png import pixels_of, png
+from gpu_fractal.sheet import Group, sheet
 
 
 def picture(colour: int) -> bytes:

@@ -1,13 +1,12 @@
 import string
 
 import pytest
-
-from allotment.fractal.about import About, about_cuda, about_simulated
-from allotment.fractal.caption import caption
-from allotment.fractal.drawing import Size
-from allotment.fractal.glyphs import STROKES
-from allotment.fractal.lettering import text_width, write
-from allotment.fractal.places import View
+from gpu_fractal.about import About, about_cuda, about_simulated
+from gpu_fractal.caption import caption
+from gpu_fractal.drawing import Size
+from gpu_fractal.glyphs import STROKES
+from gpu_fractal.lettering import text_width, write
+from gpu_fractal.places import View
 
 WIDTH, HEIGHT = 60, 40
 VIEW = View("seahorse valley", 0.0, 0.0, 0.001, 100)

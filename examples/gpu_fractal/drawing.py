@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from allotment.fractal.places import View
-from allotment.fractal.schemes import SHADES
+from gpu_fractal.places import View
+from gpu_fractal.schemes import SHADES
 
 #: Points further than this from 0 have escaped. Larger than needed (2), so that the fraction is smooth.
 RADIUS: Final = 64.0

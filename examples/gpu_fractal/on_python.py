@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allotment.fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones
-from allotment.fractal.places import View
+from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones
+from gpu_fractal.places import View
 
 #: Points of a picture at most; those of a larger one are drawn as squares.
 _POINTS: Final = 120 * 75

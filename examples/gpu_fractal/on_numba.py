@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, Unavailable
-from allotment.fractal.on_numpy import painted
-from allotment.fractal.places import View
+from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, Unavailable
+from gpu_fractal.on_numpy import painted
+from gpu_fractal.places import View
 
 _BLOCK: Final = 256
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from allotment.fractal.about import About, about_cuda, about_simulated
-from allotment.fractal.drawing import Backend, Unavailable
-from allotment.fractal.on_cupy import cupy_backend
-from allotment.fractal.on_numba import numba_backend
-from allotment.fractal.on_numpy import numpy_backend
-from allotment.fractal.on_python import python_backend
-from allotment.fractal.on_simulation import Refused, SimulatedGpu, simulated_backend
-from allotment.fractal.settings import Settings, Unreadable
+from gpu_fractal.about import About, about_cuda, about_simulated
+from gpu_fractal.drawing import Backend, Unavailable
+from gpu_fractal.on_cupy import cupy_backend
+from gpu_fractal.on_numba import numba_backend
+from gpu_fractal.on_numpy import numpy_backend
+from gpu_fractal.on_python import python_backend
+from gpu_fractal.on_simulation import Refused, SimulatedGpu, simulated_backend
+from gpu_fractal.settings import Settings, Unreadable
 
 _CPU: Final[dict[str, Callable[[], Backend]]] = {"numpy": numpy_backend, "python": python_backend}
 _GPU: Final[dict[str, Callable[[], Backend]]] = {"cupy": cupy_backend, "numba": numba_backend}

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from allotment.fractal.drawing import Size
+from gpu_fractal.drawing import Size
 
 
 class Settings(NamedTuple):

@@ -20,13 +20,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from allotment.fractal.about import About
-from allotment.fractal.backends import choose
-from allotment.fractal.drawing import Unavailable
-from allotment.fractal.on_simulation import Refused, SimulatedGpu
-from allotment.fractal.page import PAGE
-from allotment.fractal.settings import Settings, Unreadable, settings_of
-from allotment.fractal.studio import Picture, Studio
+from gpu_fractal.about import About
+from gpu_fractal.backends import choose
+from gpu_fractal.drawing import Unavailable
+from gpu_fractal.on_simulation import Refused, SimulatedGpu
+from gpu_fractal.page import PAGE
+from gpu_fractal.settings import Settings, Unreadable, settings_of
+from gpu_fractal.studio import Picture, Studio
 
 #: What can go wrong with what the application was given; each has a text for people.
 TROUBLES: Final = (Unreadable, Unavailable, Refused)

@@ -6,12 +6,12 @@ import time
 from random import Random
 from typing import Final, NamedTuple
 
-from allotment.fractal.about import About
-from allotment.fractal.caption import caption
-from allotment.fractal.drawing import Backend, Size, Tones, tones
-from allotment.fractal.places import View, anywhere
-from allotment.fractal.png import png
-from allotment.fractal.schemes import SCHEMES, Scheme, palette
+from gpu_fractal.about import About
+from gpu_fractal.caption import caption
+from gpu_fractal.drawing import Backend, Size, Tones, tones
+from gpu_fractal.places import View, anywhere
+from gpu_fractal.png import png
+from gpu_fractal.schemes import SCHEMES, Scheme, palette
 
 #: Points that are looked at before a picture is drawn, across; and how many places are looked at.
 _PROBE_WIDTH: Final = 48
@@ -64,5 +64,5 @@ class Studio:
         return {
             "Title": f"Mandelbrot set, {view.place}",
             "Description": f"{where}; {view.limit} steps; colours {scheme.name}",
-            "Software": f"allotment.fractal on {self._about.device}",
+            "Software": f"gpu_fractal on {self._about.device}",
         }

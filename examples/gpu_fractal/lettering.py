@@ -8,8 +8,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from allotment.fractal.glyphs import ALIKE, STROKES, UNKNOWN
-from allotment.fractal.schemes import Rgb
+from gpu_fractal.glyphs import ALIKE, STROKES, UNKNOWN
+from gpu_fractal.schemes import Rgb
 
 #: Units of a capital's height; between letters; of a space; of the pen's breadth.
 _CAPITAL: Final = 12

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from allotment.fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, Unavailable
-from allotment.fractal.places import View
-from allotment.fractal.schemes import SHADES
+from gpu_fractal.drawing import INSIDE, RADIUS, Backend, Size, Tones, Unavailable
+from gpu_fractal.places import View
+from gpu_fractal.schemes import SHADES
 
 #: Points that are worked on together: half a dozen arrays of them stay in a second-level cache.
 _BAND: Final = 1 << 13

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from allotment.fractal.about import About
-from allotment.fractal.drawing import Size
-from allotment.fractal.lettering import text_width, write
-from allotment.fractal.places import View
-from allotment.fractal.schemes import Rgb
+from gpu_fractal.about import About
+from gpu_fractal.drawing import Size
+from gpu_fractal.lettering import text_width, write
+from gpu_fractal.places import View
+from gpu_fractal.schemes import Rgb
 
 _WHITE: Final[Rgb] = (255, 255, 255)
 _SOFT: Final[Rgb] = (214, 220, 228)
