@@ -3,22 +3,32 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-input
+PIP    := $(BIN)/python $(INSTALL)
+LATEST := .venv-latest
 
 # Tests of one file stay in one process: they share what is slow to start.
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube lint clients vectors storm bench zipapp lock clean
+.PHONY: help demo test test-latest test-kube lint clients vectors storm bench zipapp lock clean
 
 help:  ## what can be made here
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 13
 
 demo: $(READY)  ## install, then run the articles' manifests in a lab of mixed A100, T4 and MI300X nodes
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
 test: lint clients  ## install, lint, check types and floors, run every test
 	$(BIN)/python -m pytest -q $(BESIDE)
+
+# What a release of a dependency can change for users. A warning of one says what will change, and fails nothing.
+TESTS = tests/packaging tests/unit/test_extras.py tests/unit/cli tests/unit/packing tests/unit/plugin tests/unit/externalgrpc
+test-latest:  ## packaging and command line with the newest release of every dependency, not the locked one; TESTS="…": others
+	@$(PYTHON) -m venv $(LATEST)
+	@echo "installing the newest releases into $(LATEST)" >&2
+	@$(LATEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager --editable '.[all,test]'
+	$(LATEST)/bin/python -m pytest -q $(BESIDE) -W default::DeprecationWarning -W default::PendingDeprecationWarning $(TESTS)
 
 test-kube: clients  ## on Kubernetes' own programs: builds them the first time (Go, some ten minutes) or takes $$ALLOTMENT_KUBE_BIN
 	@$(BIN)/python -m tests.kube.binaries
@@ -51,7 +61,7 @@ lock:  ## write requirements/dev.lock anew: the newest releases that pyproject.t
 	@PYTHON=$(PYTHON) scripts/lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LATEST) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed anew whenever the project's requirements change. Exact releases, so that none of others' breaks a green tree.
