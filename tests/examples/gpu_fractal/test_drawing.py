@@ -2,13 +2,14 @@ import math
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gpu_fractal.drawing import INSIDE, Backend, Size, Tones, tones
 from gpu_fractal.on_numpy import numpy_backend
 from gpu_fractal.on_python import python_backend
 from gpu_fractal.places import WHOLE, View, anywhere, limit_for, names
 from gpu_fractal.schemes import SCHEMES, SHADES, palette
-from hypothesis import given
-from hypothesis import strategies as st
 
 BACKENDS = (numpy_backend(), python_backend())
 HOME = View("home", -0.6, 0.0, WHOLE, limit_for(WHOLE))

@@ -1,6 +1,7 @@
 import string
 
 import pytest
+
 from gpu_fractal.about import About, about_cuda, about_simulated
 from gpu_fractal.caption import caption
 from gpu_fractal.drawing import Size

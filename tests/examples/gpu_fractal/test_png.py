@@ -3,9 +3,10 @@ import zlib
 from random import Random
 
 import pytest
-from gpu_fractal.png import png
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gpu_fractal.png import png
 
 
 def chunks(data: bytes) -> list[tuple[bytes, bytes]]:

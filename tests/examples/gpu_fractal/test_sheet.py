@@ -1,4 +1,5 @@
 import pytest
+
 from gpu_fractal.png import pixels_of, png
 from gpu_fractal.sheet import Group, sheet
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from gpu_fractal.about import About
 from gpu_fractal.settings import Unreadable, settings_of
 from gpu_fractal.site import Site
