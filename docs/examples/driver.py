@@ -8,7 +8,16 @@ from pathlib import Path
 import msgspec
 
 from allotment.cdi.spec import ContainerEdits, DeviceNode
-from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError, Tree
+from allotment.drivers.driver import (
+    AllocatedClaim,
+    ClaimError,
+    DeviceEvent,
+    DevicePool,
+    DevicesChanged,
+    PreparedClaim,
+    ReadyDevice,
+    Tree,
+)
 from allotment.drivers.main import run
 from allotment.model.resource import Device
 

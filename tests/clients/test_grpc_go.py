@@ -14,7 +14,7 @@ import pytest
 
 from allotment.externalgrpc.server import serve
 from allotment.externalgrpc.services import cloud_provider_service, expander_service
-from tests.unit.externalgrpc.test_services import Chooser, Cloud, Keys, made
+from tests.unit.externalgrpc.test_services import FakeCloudProvider, Keys, LastOptionExpander, create_keys
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "unit/externalgrpc/messages.json").read_text("utf-8")
@@ -57,7 +57,7 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    return made(tmp_path_factory.mktemp("keys"))
+    return create_keys(tmp_path_factory.mktemp("keys"))
 
 
 def request(message: str) -> str:
@@ -78,7 +78,7 @@ async def called(caller: Path, port: int, files: Sequence[Path], calls: Sequence
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
 def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) -> None:
     async def test() -> None:
-        cloud = Cloud()
+        cloud = FakeCloudProvider()
         tls = keys.tls._replace(client_authority=keys.authority) if secure else None
         files = (keys.authority, keys.client.certificate, keys.client.key) if secure else ()
         calls = [(f"{CLOUD}/{method}", request(message)) for method, message in CALLS]
@@ -87,12 +87,12 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
         by_method = dict(zip((method for method, _ in CALLS), answers, strict=True))
         assert by_method.pop("PricingPodPrice") == ["Unimplemented", "pods have no price of their own"]
         assert {status for status, *_ in answers} == {"OK", "Unimplemented"}
-        assert {words[0] for words in cloud.asked} == {name for name in dir(Cloud) if not name.startswith("_")} - {
+        assert {words[0] for words in cloud.calls} == {name for name in dir(FakeCloudProvider) if not name.startswith("_")} - {
             "note"
         }
-        assert ("increase", "aws/g5.xlarge/eu-central-1a/on-demand", 3) in cloud.asked
-        assert ("take_back", "aws/g5.xlarge/eu-central-1a/on-demand", 2) in cloud.asked
-        assert ("node_price", "gpu-0", 1.5) in cloud.asked
+        assert ("increase", "aws/g5.xlarge/eu-central-1a/on-demand", 3) in cloud.calls
+        assert ("take_back", "aws/g5.xlarge/eu-central-1a/on-demand", 2) in cloud.calls
+        assert ("node_price", "gpu-0", 1.5) in cloud.calls
         # Field 1, a varint: 3 machines.
         assert by_method["NodeGroupTargetSize"] == ["OK", "0803"]
 
@@ -101,7 +101,7 @@ def test_every_call_of_a_cloud_provider(caller: Path, keys: Keys, secure: bool) 
 
 def test_the_call_of_an_expander(caller: Path, keys: Keys) -> None:
     async def test() -> None:
-        async with serve("127.0.0.1:0", [expander_service(Chooser())], keys.tls) as port:
+        async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())], keys.tls) as port:
             call = ("/grpcplugin.Expander/BestOptions", request("BestOptionsRequest"))
             answers = await called(caller, port, (keys.authority,), [call])
         recorded = next(line for line in RECORDED if line["message"].endswith("BestOptionsResponse") and line["hex"])

@@ -148,7 +148,7 @@ def test_from_a_claim_to_a_running_pod_and_back(lab: Lab, tmp_path: Path) -> Non
         lab.apply([CLAIM, POD])
         (pod,) = wait_until(lambda: unschedulable(lab))
         options = [ExpansionOption(group, 1, "", (pod,)) for group in (g4dn, g5, g6)]
-        question = autoscaler.best_options_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
+        question = autoscaler.encode_expander_request(options, {group: template(asked, group) for group in (g4dn, g5, g6)})
         # The cheapest of them has no GPU that the claim could have.
         assert asked.best(question) == [g6]
         asked.cloud(

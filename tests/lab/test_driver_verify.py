@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cli.main import main
-from allotment.drivers.verify import driver_under_test
+from allotment.drivers.verify import driver_session
 from allotment.drivers.verify.suite import CHECKS
 from allotment.lab.lab import Lab
 from tests.waiting import wait_until
@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_under_test, "USUAL", driver_under_test.Timeouts(quiet=0.5, interrupt_at=(0.5,)))
+    monkeypatch.setattr(driver_session, "USUAL", driver_session.Timeouts(quiet=0.5, interrupt_at=(0.5,)))
     monkeypatch.setenv("COLUMNS", "80")
 
 

@@ -17,7 +17,7 @@ from allotment.cdi.spec import Spec
 from allotment.cdi.store import FolderStore
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.host import FileStorage, DriverHost
+from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, HardwareStep
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware

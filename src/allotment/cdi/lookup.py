@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from allotment.cdi.naming import qualified_name
-from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec, merge
+from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec, merge
 from allotment.cdi.store import SpecStore
 
 

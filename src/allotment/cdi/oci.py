@@ -76,7 +76,9 @@ def _environment(before: Iterable[str], edits: Iterable[str]) -> list[str]:
     return list(variables.values())
 
 
-def _add_device_node(linux: Tree, node: DeviceNode, user: Mapping[str, int], facts: Callable[[str], DeviceNumbers]) -> None:
+def _add_device_node(
+    linux: Tree, node: DeviceNode, user: Mapping[str, int], facts: Callable[[str], DeviceNumbers]
+) -> None:
     told = _complete(node, facts)
     entry: Tree = {"path": node.path, "type": told.type}
     if told.type != "p":

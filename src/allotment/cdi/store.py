@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
-from allotment.cdi.spec import Spec, validate, decode, encode
+from allotment.cdi.spec import Spec, decode, encode, validate
 from allotment.files import writing
 from allotment.files.writing import PUBLIC, Sync, temporary_of
 

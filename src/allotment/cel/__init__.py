@@ -1,7 +1,7 @@
 """CEL for DRA device selectors: parser, type checker, cost estimate and evaluation."""
 
-from allotment.cel.conjuncts import ValueComparison as ValueComparison
 from allotment.cel.conjuncts import Conjunct as Conjunct
+from allotment.cel.conjuncts import ValueComparison as ValueComparison
 from allotment.cel.device import DeviceInput as DeviceInput
 from allotment.cel.device import content_key as content_key
 from allotment.cel.device_references import DevicePath as DevicePath

@@ -9,7 +9,7 @@ from typing import Final
 
 from allotment.cel.device_references import selection_chain
 from allotment.cel.errors import CompileError
-from allotment.cel.source_spans import TextSpan, SourceSpans, parse_spans
+from allotment.cel.source_spans import SourceSpans, TextSpan, parse_spans
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Const, Ident, Node, walk
 from allotment.model.quantity import Quantity, QuantityError

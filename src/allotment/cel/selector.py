@@ -24,8 +24,8 @@ from allotment.cel.evaluation.planner import ExpressionPlan, PlanError, plan
 from allotment.cel.evaluation.steps import WORK_LIMIT, CountingFrame, Frame
 from allotment.cel.evaluation.values import (
     ABSENT,
-    EvaluationAborted,
     CostLimitExceeded,
+    EvaluationAborted,
     EvaluationError,
     MapValue,
     Optional,

@@ -20,7 +20,7 @@ from allotment.cel.errors import Issues
 from allotment.cel.syntax.ast import NEGATE, NOT, Call, Node, ParsedExpression
 from allotment.cel.syntax.lexer import Token
 from allotment.cel.syntax.macros import MACROS
-from allotment.cel.syntax.parser import Macros, ExpressionParser, parse_with
+from allotment.cel.syntax.parser import ExpressionParser, Macros, parse_with
 
 #: Code point offsets: the start, and one past the end.
 TextSpan: TypeAlias = tuple[int, int]

@@ -24,9 +24,9 @@ from allotment.extras import require
 
 if TYPE_CHECKING:
     from allotment.cluster.remote.http_client import HttpClient
-    from allotment.drivers.verify.check import DriverCheck, CheckResult
+    from allotment.drivers.verify.check import CheckResult, DriverCheck
     from allotment.drivers.verify.driver_process import CommandProcess
-    from allotment.drivers.verify.driver_under_test import DriverSession
+    from allotment.drivers.verify.driver_session import DriverSession
     from allotment.drivers.verify.socket_discovery import DriverSockets
 
 _CDI_ROOTS = ("/etc/cdi", "/var/run/cdi")
@@ -94,7 +94,7 @@ async def _verified(
     from allotment.cluster.inspection.release import release_of
     from allotment.drivers.verify.cdi_folders import CdiFolders
     from allotment.drivers.verify.driver_process import ProcessExited
-    from allotment.drivers.verify.driver_under_test import DEFAULT_TIMEOUTS, DriverSession, wait_for_driver
+    from allotment.drivers.verify.driver_session import DEFAULT_TIMEOUTS, DriverSession, wait_for_driver
     from allotment.drivers.verify.runner import verify
     from allotment.drivers.verify.socket_discovery import DriverNotFound
     from allotment.model.features import Features

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from allotment.cluster.clock import Clock
-from allotment.drivers.driver import HealthUpdate, DevicePool
+from allotment.drivers.driver import DevicePool, HealthUpdate
 from allotment.kubelet_plugin.messages import DeviceHealth
 from allotment.model.resource import Device
 
@@ -69,7 +69,9 @@ class HealthTable:
             return tuple(offers)
         return tuple(
             offer._replace(
-                groups=tuple(tuple(self._with_taints(offer.name or self._node, d) for d in group) for group in offer.groups)
+                groups=tuple(
+                    tuple(self._with_taints(offer.name or self._node, d) for d in group) for group in offer.groups
+                )
             )
             for offer in offers
         )

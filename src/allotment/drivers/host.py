@@ -179,7 +179,9 @@ class FileStorage:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             await self._acquire(descriptor)
-            os.pwrite(descriptor, f"process {os.getpid()} since {stamp(datetime.now(UTC))}".ljust(_OWNER_BYTES).encode(), 0)
+            os.pwrite(
+                descriptor, f"process {os.getpid()} since {stamp(datetime.now(UTC))}".ljust(_OWNER_BYTES).encode(), 0
+            )
             yield
         finally:
             os.close(descriptor)

@@ -17,7 +17,7 @@ from allotment.cluster.remote.kubeconfig import Target, UnusableKubeconfig
 from allotment.cluster.remote.kubeconfig import target as usual_target
 from allotment.drivers.driver import Driver
 from allotment.drivers.host import CheckpointLocked
-from allotment.drivers.program import DriverOptions, run_until_signal, default_options
+from allotment.drivers.program import DriverOptions, default_options, run_until_signal
 from allotment.kubelet_plugin.sockets import SocketError
 
 _USER_ERRORS: Final = (StatusError, Unreachable, SocketError, CheckpointLocked, OSError)

@@ -27,7 +27,7 @@ from allotment.cluster.remote.kubeconfig import Target
 from allotment.cluster.remote.version_negotiation import Negotiated
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import Driver, SimulatedDriver
-from allotment.drivers.host import FileStorage, DriverHost, read_boot_id
+from allotment.drivers.host import DriverHost, FileStorage, read_boot_id
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.publisher import SIMULATED, Publisher
 from allotment.kubelet_plugin.server import serve_plugin
@@ -113,7 +113,9 @@ async def _serve_in_cluster(
     itself = f"metadata.name={place.node}"
     nodes: Cache[Node] = Cache(client, NODES, Node, clock=clock, random=random, fields=itself)
     folder = place.plugins / driver.name
-    host = DriverHost(place.node, read_boot_id(), FileStorage(folder / "checkpoint.json"), FolderStore(place.cdi), folder)
+    host = DriverHost(
+        place.node, read_boot_id(), FileStorage(folder / "checkpoint.json"), FolderStore(place.cdi), folder
+    )
     node_driver = NodeDriver(driver, host, client, clock, metadata=place.metadata, random=random, observing=observing)
     if isinstance(driver, SimulatedDriver):
         log.warning(
@@ -142,7 +144,11 @@ async def _warn_if_missing(nodes: Cache[Node], name: str) -> None:
 
 
 async def serve(
-    node_driver: NodeDriver, publisher: Publisher, place: DriverOptions, stop: asyncio.Event, heard: OnRegistration = lambda _: None
+    node_driver: NodeDriver,
+    publisher: Publisher,
+    place: DriverOptions,
+    stop: asyncio.Event,
+    heard: OnRegistration = lambda _: None,
 ) -> None:
     """Serve a kubelet until ``stop`` is set. Slices stay, for the next process to find."""
     endpoint, registration = socket_paths(

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.driver import AllocatedClaim, Driver, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, StatefulDriver, DaemonDriver, SweepingDriver, Tree
+from allotment.drivers.driver import (
+    AllocatedClaim,
+    DaemonDriver,
+    DeviceEvent,
+    DevicePool,
+    Driver,
+    PreparedClaim,
+    ReadyDevice,
+    StatefulDriver,
+    SweepingDriver,
+    Tree,
+)
 
 log = logging.getLogger(__name__)
 

@@ -86,12 +86,14 @@ def _simulated_nvidia(machine: Machine, compute: ComputeServer) -> MachineDriver
     def switch(text: str) -> None:
         driver.gates = parse_feature_gates(text)
 
-    return MachineDrivers((driver,), DeclaredFaults(hardware).apply, lambda: compute.detach(hardware.share), set_gates=switch)
+    return MachineDrivers(
+        (driver,), DeclaredFaults(hardware).apply, lambda: compute.detach(hardware.share), set_gates=switch
+    )
 
 
 def _simulated_amd(machine: Machine, compute: ComputeServer) -> MachineDrivers:
     hardware = SimulatedAmd(machine)
-    return MachineDrivers((_amd(machine, hardware),), hardware.inject_faults, lambda: None)
+    return MachineDrivers((_amd(machine, hardware),), hardware.set_faults, lambda: None)
 
 
 def _amd(machine: Machine, hardware: SimulatedAmd) -> AmdDriver:

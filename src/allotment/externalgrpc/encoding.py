@@ -11,7 +11,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment import grpc_codec
 from allotment.externalgrpc import objects
-from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceState, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.cloud_provider import (
+    CloudInstance,
+    CloudNodeGroup,
+    InstanceState,
+    NodeGroupOptions,
+    NodeRef,
+    TemplateNode,
+)
 from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
@@ -148,7 +155,9 @@ def _nanoseconds(message: Duration | Timestamp) -> int:
 # --- the expander ----------------------------------------------------------------------------------------------------
 
 
-def decode_expander_request(request: expander_wire.BestOptionsRequest) -> tuple[tuple[ExpansionOption, ...], dict[str, Tree]]:
+def decode_expander_request(
+    request: expander_wire.BestOptionsRequest,
+) -> tuple[tuple[ExpansionOption, ...], dict[str, Tree]]:
     """Options and nodes of a question. Raises `objects.Unreadable`."""
     pods: dict[bytes, Tree] = {}
 

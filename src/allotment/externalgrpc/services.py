@@ -141,9 +141,13 @@ def _method_handler(kind: type[_M], answer: Callable[[_M], Awaitable[Message | b
         except InvalidObject as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, grpc_codec.truncate_details(str(error)))
         except errors.CallError as error:
-            await context.abort(STATUS_CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.truncate_details(str(error)))
+            await context.abort(
+                STATUS_CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.truncate_details(str(error))
+            )
         except Exception as error:
             log.exception("A call of cluster-autoscaler failed for an unexpected reason")
-            await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
+            await context.abort(
+                grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}")
+            )
 
     return grpc.unary_unary_rpc_method_handler(handle)

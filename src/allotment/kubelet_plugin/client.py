@@ -17,7 +17,7 @@ from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import Version
 from allotment.kubelet_plugin.grpc_errors import call_error, invalid_message_error
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2
 from allotment.model.quoting import quote
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
 
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, Health, PreparedDevice, PrepareResult
 from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1alpha1_pb2
 
 

@@ -81,7 +81,9 @@ async def _get_info(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
         data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
         info = grpc_codec.decode(registration_pb2.PluginInfo, data)
     except (grpc.aio.AioRpcError, grpc_codec.InvalidMessage) as error:
-        reason = invalid_message_error(error) if isinstance(error, grpc_codec.InvalidMessage) else call_error(error, socket)
+        reason = (
+            invalid_message_error(error) if isinstance(error, grpc_codec.InvalidMessage) else call_error(error, socket)
+        )
         raise RegistrationFailed(
             f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
@@ -109,7 +111,9 @@ async def _notify(channel: grpc.aio.Channel, socket: Path, error_text: str) -> N
     tell = channel.unary_unary(
         _METHODS + "NotifyRegistrationStatus", request_serializer=grpc_codec.encode, response_deserializer=bytes
     )
-    status = registration_pb2.RegistrationStatus(plugin_registered=not error_text, error=encoding.replace_surrogates(error_text))
+    status = registration_pb2.RegistrationStatus(
+        plugin_registered=not error_text, error=encoding.replace_surrogates(error_text)
+    )
     try:
         await tell(status, timeout=NOTIFY_SECONDS)
     except grpc.aio.AioRpcError as error:

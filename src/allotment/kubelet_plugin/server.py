@@ -22,8 +22,8 @@ from google.protobuf.message import Message
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import Version
-from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, KubeletPlugin
-from allotment.kubelet_plugin.sockets import SocketPaths, SocketError, bind, check_length, remove_leftovers
+from allotment.kubelet_plugin.messages import DeviceHealth, KubeletPlugin, PluginCallError
+from allotment.kubelet_plugin.sockets import SocketError, SocketPaths, bind, check_length, remove_leftovers
 from allotment.kubelet_plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)

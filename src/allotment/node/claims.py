@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, KubeletPlugin, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, KubeletPlugin, PluginCallError, PreparedDevice
 from allotment.model import pod_groups
 from allotment.model.trees import Tree
 from allotment.node import checkpoint

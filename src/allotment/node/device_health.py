@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allotment.cluster.clock import Timer
-from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, Health, KubeletPlugin, PreparedDevice
+from allotment.kubelet_plugin.messages import DeviceHealth, Health, KubeletPlugin, PluginCallError, PreparedDevice
 from allotment.model.trees import Tree
 from allotment.node.claims import NodeClaims
 from allotment.node.pod_claims import ClaimsError, claim_names

@@ -83,7 +83,7 @@ async def play(ground: Ground, account: Account) -> None:
                     wire.NodeGroupTemplateNodeInfoResponse,
                 )  # fmt: skip
                 node = objects.from_bytes(objects.NODE, template.nodeBytes)
-                question = autoscaler.best_options_request([ExpansionOption(first, 1, "", (waits,))], {first: node})
+                question = autoscaler.encode_expander_request([ExpansionOption(first, 1, "", (waits,))], {first: node})
                 best = await expander("BestOptions", question, expander_wire.BestOptionsResponse)
                 assert [option.nodeGroupId for option in best.options] == [first]
 

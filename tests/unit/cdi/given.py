@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, DeviceNode, Hook, IntelRdt, Mount, NetDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, Spec
 
 _NAMES = st.sampled_from(("A", "B", "CUDA_VISIBLE_DEVICES"))
 _PATHS = st.sampled_from(("/dev/nvidia0", "/dev/nvidiactl", "/dev/dri/card1"))

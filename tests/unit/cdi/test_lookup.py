@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cdi.lookup import CdiDevices, UnresolvableDevices
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import FolderStore, MemoryStore
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from allotment.cdi.spec import (
     VERSIONS,
-    ContainerEdits,
     CdiDevice,
+    ContainerEdits,
     DeviceNode,
     Hook,
     IntelRdt,
@@ -18,12 +18,12 @@ from allotment.cdi.spec import (
     Mount,
     NetDevice,
     Spec,
-    validate,
     decode,
     depth,
     encode,
     merge,
     minimum_version,
+    validate,
 )
 from tests.unit.cdi import given as drawn
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec
 from allotment.cdi.store import FolderStore, MemoryStore, SpecStore
 
 Made = Callable[[Path], SpecStore]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.cel import ValueComparison, EvaluationError, compile_selector
+from allotment.cel import EvaluationError, ValueComparison, compile_selector
 from allotment.cel.conjuncts import as_comparison
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity

@@ -18,7 +18,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.program import Context
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import HealthUpdate, Driver
+from allotment.drivers.driver import Driver, HealthUpdate
 from allotment.drivers.example import ExampleCpus, ExampleGpus, ExampleNics
 from allotment.drivers.example.binding_conditions import controller
 from allotment.drivers.preparation.node_driver import NodeDriver

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.drivers.main import run, parse_arguments
+from allotment.drivers.main import parse_arguments, run
 from tests.unit.drivers.world import FakeDriver
 
 KUBECONFIG = """
@@ -38,7 +38,9 @@ def test_folders_are_absolute_for_the_kubelet_is_told_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place, _ = parse_arguments("d", ["--kubeconfig", kubeconfig, "--kubelet-root", "k", "--cdi-root", "k/cdi", "--node", "n"])
+    place, _ = parse_arguments(
+        "d", ["--kubeconfig", kubeconfig, "--kubelet-root", "k", "--cdi-root", "k/cdi", "--node", "n"]
+    )
     assert (place.plugins, place.cdi) == (tmp_path / "k" / "plugins", tmp_path / "k" / "cdi")
 
 

@@ -17,7 +17,7 @@ from allotment.cluster.caches import Caches
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import HealthUpdate
-from allotment.drivers.host import FileStorage, DriverHost
+from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.program import DriverOptions, serve
 from allotment.drivers.publishing.publisher import Publisher
@@ -66,7 +66,9 @@ class Kubelet:
 
     def __init__(self, folder: Path) -> None:
         self.changed = asyncio.Event()
-        self.registry = PluginRegistry(folder / "registry", Clock(50.0), on_change=lambda driver, plugin: self.changed.set())
+        self.registry = PluginRegistry(
+            folder / "registry", Clock(50.0), on_change=lambda driver, plugin: self.changed.set()
+        )
 
     async def plugin(self) -> KubeletPlugin:
         """The driver, as soon as it is connected."""

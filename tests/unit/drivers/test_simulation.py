@@ -28,7 +28,9 @@ def driver(form: str, state: Path) -> SimulatedHardwareDriver:
     return found
 
 
-def prepared(of: SimulatedHardwareDriver, *granted: AllocatedDevice, uid: str = "c1") -> tuple[dict[str, object], PreparedClaim]:
+def prepared(
+    of: SimulatedHardwareDriver, *granted: AllocatedDevice, uid: str = "c1"
+) -> tuple[dict[str, object], PreparedClaim]:
     claim = AllocatedClaim(uid, "default", uid, granted)
     plan = of.plan(claim)
     return plan, idle.run(of.prepare(claim, plan))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from allotment.cdi.store import MemoryStore
-from allotment.drivers.driver import Driver, DevicePool
+from allotment.drivers.driver import DevicePool, Driver
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.slice_builder import build_slices
 from allotment.model.features import Features

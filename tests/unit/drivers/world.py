@@ -15,8 +15,8 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import FolderStore, MemoryStore
 from allotment.cluster.clock import Clock
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, ClaimError
-from allotment.drivers.host import FileStorage, DriverHost, MemoryStorage
+from allotment.drivers.driver import AllocatedClaim, ClaimError, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
+from allotment.drivers.host import DriverHost, FileStorage, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device
@@ -52,7 +52,7 @@ class FakeDriver:
     async def discover(self) -> Sequence[DevicePool]:
         return [DevicePool([[Device(name=name)] for name in self.devices])]
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         return not device.startswith("nic-")
 
     def validate(self, config: Any) -> None:
@@ -125,7 +125,9 @@ def opaque(parameters: Tree, *requests: str, source: str = "FromClaim", driver: 
     return {"source": source, "requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}
 
 
-def memory_host(boot_id: str = "boot-1", storage: MemoryStorage | None = None, cdi: MemoryStore | None = None) -> DriverHost:
+def memory_host(
+    boot_id: str = "boot-1", storage: MemoryStorage | None = None, cdi: MemoryStore | None = None
+) -> DriverHost:
     return DriverHost(NODE, boot_id, storage or MemoryStorage(), cdi or MemoryStore())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef
+from allotment.externalgrpc.cloud_provider import CloudInstance, CloudNodeGroup, InstanceError, NodeRef
 from allotment.externalgrpc.expander import ExpansionOption
 from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
@@ -15,19 +15,19 @@ from allotment.model.trees import Tree
 _STATES: Final = {number: name for name, number in encoding.INSTANCE_STATES.items()}
 
 
-def group_of(message: cloud_wire.NodeGroup) -> CloudNodeGroup | None:
+def decode_node_group(message: cloud_wire.NodeGroup) -> CloudNodeGroup | None:
     """A group; None for the message without an id."""
     return CloudNodeGroup(message.id, message.minSize, message.maxSize, message.debug) if message.id else None
 
 
-def node_message(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
+def encode_node(node: NodeRef) -> cloud_wire.ExternalGrpcNode:
     """What is shown of a node."""
     return cloud_wire.ExternalGrpcNode(
         providerID=node.provider_id, name=node.name, labels=node.labels, annotations=node.annotations
     )
 
 
-def instance_of(message: cloud_wire.Instance) -> CloudInstance:
+def decode_instance(message: cloud_wire.Instance) -> CloudInstance:
     """A machine of a group."""
     info = message.status.errorInfo
     error = None
@@ -36,7 +36,9 @@ def instance_of(message: cloud_wire.Instance) -> CloudInstance:
     return CloudInstance(message.id, _STATES[message.status.instanceState], error)
 
 
-def best_options_request(options: Iterable[ExpansionOption], nodes: Mapping[str, Tree]) -> expander_wire.BestOptionsRequest:
+def encode_expander_request(
+    options: Iterable[ExpansionOption], nodes: Mapping[str, Tree]
+) -> expander_wire.BestOptionsRequest:
     """The question."""
     return expander_wire.BestOptionsRequest(
         options=[

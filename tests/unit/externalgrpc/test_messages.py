@@ -21,8 +21,15 @@ from hypothesis import strategies as st
 
 from allotment import grpc_codec
 from allotment.externalgrpc import encoding, objects
-from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
-from allotment.externalgrpc.objects import ObjectKind, InvalidObject
+from allotment.externalgrpc.cloud_provider import (
+    CloudInstance,
+    CloudNodeGroup,
+    InstanceError,
+    NodeGroupOptions,
+    NodeRef,
+    TemplateNode,
+)
+from allotment.externalgrpc.objects import InvalidObject, ObjectKind
 from allotment.externalgrpc.wire import cloud_provider_pb2, expander_pb2
 from tests.unit.externalgrpc import autoscaler
 
@@ -117,9 +124,9 @@ OPTIONS = NodeGroupOptions(0.5, 0.25, True, True, 600 * 10**9, 90 * 10**9 + 5, -
 def test_groups() -> None:
     data = recorded("NodeGroup", "all of it")
     assert grpc_codec.encode(encoding.encode_node_group(GROUP)) == data
-    assert autoscaler.group_of(grpc_codec.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
+    assert autoscaler.decode_node_group(grpc_codec.decode(cloud_provider_pb2.NodeGroup, data)) == GROUP
     assert grpc_codec.encode(encoding.encode_node_group(None)) == b""
-    assert autoscaler.group_of(cloud_provider_pb2.NodeGroup()) is None
+    assert autoscaler.decode_node_group(cloud_provider_pb2.NodeGroup()) is None
 
 
 def test_nodes() -> None:
@@ -127,7 +134,7 @@ def test_nodes() -> None:
     node = encoding.decode_node(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data))
     assert node.provider_id == "aws:///eu-central-1a/i-0a1b"
     assert node.labels["b/c"] == "ü"
-    assert grpc_codec.encode(autoscaler.node_message(node)) == data
+    assert grpc_codec.encode(autoscaler.encode_node(node)) == data
 
 
 def test_instances_in_all_states() -> None:
@@ -135,7 +142,7 @@ def test_instances_in_all_states() -> None:
     response = cloud_provider_pb2.NodeGroupNodesResponse(instances=map(encoding.encode_instance, INSTANCES))
     assert grpc_codec.encode(response) == data
     read = grpc_codec.decode(cloud_provider_pb2.NodeGroupNodesResponse, data)
-    assert tuple(map(autoscaler.instance_of, read.instances)) == INSTANCES
+    assert tuple(map(autoscaler.decode_instance, read.instances)) == INSTANCES
 
 
 def test_options() -> None:
@@ -196,7 +203,7 @@ def test_the_question_of_an_expander() -> None:
         {"name": "gpu", "resourceClaimName": "train-0-gpu-x7k2p"}
     ]
     assert set(nodes) == {GROUP.id, "b"}
-    assert grpc_codec.encode(autoscaler.best_options_request(options, nodes)) == data
+    assert grpc_codec.encode(autoscaler.encode_expander_request(options, nodes)) == data
     answer = encoding.encode_best_options(options, ["b"])
     assert grpc_codec.encode(answer) == recorded("BestOptionsResponse", "one of them")
 
@@ -206,7 +213,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @given(st.builds(NodeRef, texts, texts, st.dictionaries(texts, texts), st.dictionaries(texts, texts)))
 def test_any_node_comes_back(node: NodeRef) -> None:
-    data = grpc_codec.encode(autoscaler.node_message(node))
+    data = grpc_codec.encode(autoscaler.encode_node(node))
     assert encoding.decode_node(grpc_codec.decode(cloud_provider_pb2.ExternalGrpcNode, data)) == node
 
 
@@ -232,5 +239,7 @@ def test_garbage_never_crashes(data: bytes) -> None:
     with suppress(grpc_codec.InvalidMessage, InvalidObject):
         encoding.decode_expander_request(grpc_codec.decode(expander_pb2.BestOptionsRequest, data))
     with suppress(InvalidObject):
-        (option,), _ = encoding.decode_expander_request(expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])]))
+        (option,), _ = encoding.decode_expander_request(
+            expander_pb2.BestOptionsRequest(options=[expander_pb2.Option(podBytes=[data])])
+        )
         assert [pod["kind"] for pod in option.pods] == ["Pod"]

@@ -17,9 +17,16 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from allotment.externalgrpc import errors, objects
-from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.cloud_provider import (
+    CloudInstance,
+    CloudNodeGroup,
+    InstanceError,
+    NodeGroupOptions,
+    NodeRef,
+    TemplateNode,
+)
 from allotment.externalgrpc.expander import ExpansionOption
-from allotment.externalgrpc.server import ListenError, TlsFiles, TlsFileError, check_tls_files, serve
+from allotment.externalgrpc.server import ListenError, TlsFileError, TlsFiles, check_tls_files, serve
 from allotment.externalgrpc.services import STATUS_CODES, cloud_provider_service, expander_service
 from allotment.externalgrpc.wire import cloud_provider_pb2 as wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
@@ -52,82 +59,85 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return {"cloud": found["cloud_provider"].CloudProviderStub, "expander": found["expander"].ExpanderStub}
 
 
-class Cloud:
+class FakeCloudProvider:
     """A cloud that notes what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.calls: list[Any] = []
         self.fails: Exception | None = None
 
-    def note(self, *what: Any) -> None:
-        self.asked.append(what)
+    def record(self, *what: Any) -> None:
+        self.calls.append(what)
         if self.fails is not None:
             raise self.fails
 
-    async def groups(self) -> Sequence[CloudNodeGroup]:
-        self.note("groups")
+    async def node_groups(self) -> Sequence[CloudNodeGroup]:
+        self.record("groups")
         return (CloudNodeGroup("a", 0, 5, "cheap"), CloudNodeGroup("b", 1, 2))
 
-    async def group_of(self, node: NodeRef) -> CloudNodeGroup | None:
-        self.note("group_of", node)
+    async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
+        self.record("group_of", node)
         return CloudNodeGroup("a", 0, 5) if node.labels.get("ours") else None
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
-        self.note("node_price", node.name, hours)
+        self.record("node_price", node.name, hours)
         return 0.5 * hours
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
-        self.note("pod_price", pod["metadata"]["name"], hours)
+        self.record("pod_price", pod["metadata"]["name"], hours)
         raise errors.UnimplementedError("pods have no price of their own")
 
     async def gpu_label(self) -> str:
-        self.note("gpu_label")
+        self.record("gpu_label")
         return "example.com/gpu"
 
     async def gpu_types(self) -> Sequence[str]:
-        self.note("gpu_types")
+        self.record("gpu_types")
         return ("T4", "H100")
 
     async def refresh(self) -> None:
-        self.note("refresh")
+        self.record("refresh")
 
     async def cleanup(self) -> None:
-        self.note("cleanup")
+        self.record("cleanup")
 
     async def target_size(self, group: str) -> int:
-        self.note("target_size", group)
+        self.record("target_size", group)
         return 3
 
-    async def increase(self, group: str, by: int) -> None:
-        self.note("increase", group, by)
+    async def increase_size(self, group: str, by: int) -> None:
+        self.record("increase", group, by)
 
-    async def delete(self, group: str, nodes: Sequence[NodeRef]) -> None:
-        self.note("delete", group, tuple(node.name for node in nodes))
+    async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
+        self.record("delete", group, tuple(node.name for node in nodes))
 
-    async def take_back(self, group: str, orders: int) -> None:
-        self.note("take_back", group, orders)
+    async def decrease_target_size(self, group: str, by: int) -> None:
+        self.record("take_back", group, by)
 
     async def instances(self, group: str) -> Sequence[CloudInstance]:
-        self.note("instances", group)
-        return (CloudInstance("x://1", "running"), CloudInstance("x://2", "creating", InstanceError("OUT", "none", True)))
+        self.record("instances", group)
+        return (
+            CloudInstance("x://1", "running"),
+            CloudInstance("x://2", "creating", InstanceError("OUT", "none", True)),
+        )
 
-    async def template(self, group: str) -> TemplateNode:
-        self.note("template", group)
+    async def template_node(self, group: str) -> TemplateNode:
+        self.record("template", group)
         return TemplateNode(NODE)
 
     async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
-        self.note("options", group, defaults)
+        self.record("options", group, defaults)
         return defaults._replace(unneeded=7)
 
 
-class Chooser:
+class LastOptionExpander:
     """Takes the last option."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Sequence[ExpansionOption], Mapping[str, Tree]]] = []
+        self.calls: list[tuple[Sequence[ExpansionOption], Mapping[str, Tree]]] = []
 
-    async def best(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
-        self.asked.append((options, nodes))
+    async def best_options(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
+        self.calls.append((options, nodes))
         return [options[-1].group]
 
 
@@ -149,34 +159,36 @@ class Keys(NamedTuple):
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    return made(tmp_path_factory.mktemp("keys"))
+    return create_keys(tmp_path_factory.mktemp("keys"))
 
 
-def made(folder: Path) -> Keys:
+def create_keys(folder: Path) -> Keys:
     now = datetime.now(UTC)
     found = ensure(folder, now)
     return Keys(found.authority, found.server, issue(folder, "cluster-autoscaler", (), now))
 
 
 @asynccontextmanager
-async def channel(port: int, keys: Keys | None = None, *, as_client: bool = False) -> AsyncIterator[grpc.aio.Channel]:
+async def open_channel(
+    port: int, keys: Keys | None = None, *, as_client: bool = False
+) -> AsyncIterator[grpc.aio.Channel]:
     address = f"127.0.0.1:{port}"
     if keys is None:
-        opened = grpc.aio.insecure_channel(address)
+        channel = grpc.aio.insecure_channel(address)
     else:
         pair = (keys.client.key.read_bytes(), keys.client.certificate.read_bytes()) if as_client else (None, None)
-        opened = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(keys.authority.read_bytes(), *pair))
-    async with opened:
-        yield opened
+        channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(keys.authority.read_bytes(), *pair))
+    async with channel:
+        yield channel
 
 
-async def every_call(stub: Any, cloud: Cloud) -> None:
+async def check_every_call(stub: Any, cloud: FakeCloudProvider) -> None:
     """What the autoscaler asks in its life, and what it must be answered."""
     groups = await stub.NodeGroups(wire.NodeGroupsRequest())
     assert [(g.id, g.minSize, g.maxSize, g.debug) for g in groups.nodeGroups] == [("a", 0, 5, "cheap"), ("b", 1, 2, "")]
     ours = wire.ExternalGrpcNode(providerID="x://1", name="n", labels={"ours": "yes"}, annotations={"k": "v"})
     assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=ours))).nodeGroup.id == "a"
-    assert cloud.asked[-1] == ("group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
+    assert cloud.calls[-1] == ("group_of", NodeRef("x://1", "n", {"ours": "yes"}, {"k": "v"}))
     other = wire.ExternalGrpcNode(name="m")
     assert (await stub.NodeGroupForNode(wire.NodeGroupForNodeRequest(node=other))).nodeGroup.id == ""
     times = {"startTimestamp": Timestamp(seconds=0), "endTimestamp": Timestamp(seconds=7200)}
@@ -190,11 +202,11 @@ async def every_call(stub: Any, cloud: Cloud) -> None:
     await stub.Refresh(wire.RefreshRequest())
     assert (await stub.NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="a"))).targetSize == 3
     await stub.NodeGroupIncreaseSize(wire.NodeGroupIncreaseSizeRequest(id="a", delta=2))
-    assert cloud.asked[-1] == ("increase", "a", 2)
+    assert cloud.calls[-1] == ("increase", "a", 2)
     await stub.NodeGroupDeleteNodes(wire.NodeGroupDeleteNodesRequest(id="a", nodes=[ours, other]))
-    assert cloud.asked[-1] == ("delete", "a", ("n", "m"))
+    assert cloud.calls[-1] == ("delete", "a", ("n", "m"))
     await stub.NodeGroupDecreaseTargetSize(wire.NodeGroupDecreaseTargetSizeRequest(id="a", delta=-1))
-    assert cloud.asked[-1] == ("take_back", "a", 1)
+    assert cloud.calls[-1] == ("take_back", "a", 1)
     found = (await stub.NodeGroupNodes(wire.NodeGroupNodesRequest(id="a"))).instances
     assert [(i.id, i.status.instanceState, i.status.errorInfo.instanceErrorClass) for i in found] == [
         ("x://1", 1, 0), ("x://2", 2, 1),
@@ -206,28 +218,28 @@ async def every_call(stub: Any, cloud: Cloud) -> None:
     assert options.nodeGroupAutoscalingOptions.scaleDownUtilizationThreshold == 0.5
     assert options.nodeGroupAutoscalingOptions.scaleDownUnneededDuration.nanos == 7
     await stub.Cleanup(wire.CleanupRequest())
-    called = {words[0] for words in cloud.asked}
-    assert called == {name for name in dir(Cloud) if not name.startswith("_")} - {"note"}
+    called = {words[0] for words in cloud.calls}
+    assert called == {name for name in dir(FakeCloudProvider) if not name.startswith("_")} - {"note"}
 
 
 def test_every_call_in_plain_text(stubs: Mapping[str, Any]) -> None:
     async def test() -> None:
-        cloud = Cloud()
-        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
-            await every_call(stubs["cloud"](opened), cloud)
+        cloud = FakeCloudProvider()
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
+            await check_every_call(stubs["cloud"](opened), cloud)
 
     run(test)
 
 
 def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], keys: Keys) -> None:
     async def test() -> None:
-        cloud = Cloud()
+        cloud = FakeCloudProvider()
         both = keys.tls._replace(client_authority=keys.authority)
         async with serve("127.0.0.1:0", [cloud_provider_service(cloud)], both) as port:
-            async with channel(port, keys, as_client=True) as opened:
-                await every_call(stubs["cloud"](opened), cloud)
+            async with open_channel(port, keys, as_client=True) as opened:
+                await check_every_call(stubs["cloud"](opened), cloud)
             for anonymous in (keys, None):
-                async with channel(port, anonymous) as opened:
+                async with open_channel(port, anonymous) as opened:
                     with pytest.raises(grpc.aio.AioRpcError) as told:
                         await stubs["cloud"](opened).Refresh(wire.RefreshRequest(), timeout=50)
                     assert told.value.code() is grpc.StatusCode.UNAVAILABLE
@@ -237,8 +249,11 @@ def test_every_call_with_certificates_on_both_sides(stubs: Mapping[str, Any], ke
 
 def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> None:
     async def test() -> None:
-        chooser = Chooser()
-        async with serve("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port, channel(port, keys) as opened:
+        chooser = LastOptionExpander()
+        async with (
+            serve("127.0.0.1:0", [expander_service(chooser)], keys.tls) as port,
+            open_channel(port, keys) as opened,
+        ):
             # As much as thousands of pods: gRPC's own limit is 4 MiB.
             heavy = {**POD, "metadata": {"name": "p", "annotations": {"a": "x" * 200_000}}}
             pods = [objects.to_bytes(objects.POD, {**heavy, "spec": {"nodeName": str(n)}}) for n in range(40)]
@@ -251,7 +266,7 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
             )
             answer = await stubs["expander"](opened).BestOptions(request, timeout=50)
             assert [(option.nodeGroupId, option.nodeCount) for option in answer.options] == [("b", 1)]
-            ((options, nodes),) = chooser.asked
+            ((options, nodes),) = chooser.calls
             assert [len(option.pods) for option in options] == [40, 1]
             assert nodes["a"]["metadata"]["name"] == "next"
 
@@ -261,9 +276,9 @@ def test_an_expander_is_asked_over_tls(stubs: Mapping[str, Any], keys: Keys) -> 
 @pytest.mark.parametrize("failure", STATUS_CODES, ids=lambda kind: kind.__name__)
 def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type[errors.CallError]) -> None:
     async def test() -> None:
-        cloud = Cloud()
+        cloud = FakeCloudProvider()
         cloud.fails = failure("no group of that name: x")
-        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await stubs["cloud"](opened).NodeGroupTargetSize(wire.NodeGroupTargetSizeRequest(id="x"))
             assert (told.value.code(), told.value.details()) == (STATUS_CODES[failure], "no group of that name: x")
@@ -273,9 +288,9 @@ def test_what_a_cloud_raises_is_a_status(stubs: Mapping[str, Any], failure: type
 
 def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        cloud = Cloud()
+        cloud = FakeCloudProvider()
         cloud.fails = KeyError("x" * 20_000)
-        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await stubs["cloud"](opened).Refresh(wire.RefreshRequest())
             assert told.value.code() is grpc.StatusCode.INTERNAL
@@ -293,20 +308,20 @@ def test_a_defect_is_internal_and_logged(stubs: Mapping[str, Any], caplog: pytes
 )
 def test_steps_the_wrong_way_are_refused(stubs: Mapping[str, Any], call: str, delta: int) -> None:
     async def test() -> None:
-        cloud = Cloud()
-        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, channel(port) as opened:
+        cloud = FakeCloudProvider()
+        async with serve("127.0.0.1:0", [cloud_provider_service(cloud)]) as port, open_channel(port) as opened:
             request = getattr(wire, f"NodeGroup{call}SizeRequest")(id="a", delta=delta)
             with pytest.raises(grpc.aio.AioRpcError) as told:
                 await getattr(stubs["cloud"](opened), f"NodeGroup{call}Size")(request)
             assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert not cloud.asked
+        assert not cloud.calls
 
     run(test)
 
 
 def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
     async def test() -> None:
-        async with serve("127.0.0.1:0", [expander_service(Chooser())]) as port, channel(port) as opened:
+        async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())]) as port, open_channel(port) as opened:
             garbled = opened.unary_unary(
                 "/grpcplugin.Expander/BestOptions", request_serializer=None, response_deserializer=None
             )
@@ -326,16 +341,16 @@ def test_what_cannot_be_read_is_told(stubs: Mapping[str, Any]) -> None:
 
 def test_an_address_that_is_taken_is_told() -> None:
     async def test() -> None:
-        async with serve("127.0.0.1:0", [expander_service(Chooser())]) as port:
+        async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())]) as port:
             with pytest.raises(ListenError, match=str(port)):
-                async with serve(f"127.0.0.1:{port}", [expander_service(Chooser())]):
+                async with serve(f"127.0.0.1:{port}", [expander_service(LastOptionExpander())]):
                     raise AssertionError("it listened twice")
 
     run(test)
 
 
 def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, Any], tmp_path: Path) -> None:
-    first, second = made(tmp_path / "first"), made(tmp_path / "second")
+    first, second = create_keys(tmp_path / "first"), create_keys(tmp_path / "second")
     used = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
 
     def put(keys: Keys) -> None:
@@ -345,7 +360,7 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
             fresh.replace(path)
 
     async def asked_by(port: int, keys: Keys) -> bool:
-        async with channel(port, keys) as opened:
+        async with open_channel(port, keys) as opened:
             request = expander_wire.BestOptionsRequest(options=[expander_wire.Option(nodeGroupId="a")])
             call = stubs["expander"](opened).BestOptions(request, timeout=50)
             code = await call.code()
@@ -354,7 +369,7 @@ def test_certificates_are_read_again_when_they_are_renewed(stubs: Mapping[str, A
 
     async def test() -> None:
         put(first)
-        async with serve("127.0.0.1:0", [expander_service(Chooser())], used) as port:
+        async with serve("127.0.0.1:0", [expander_service(LastOptionExpander())], used) as port:
             assert (await asked_by(port, first), await asked_by(port, second)) == (True, False)
             # In between the two files are of two pairs.
             used.key.write_bytes(second.server.key.read_bytes())

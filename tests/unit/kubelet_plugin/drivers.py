@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from pathlib import Path
 
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PreparedDevice, PrepareResult
 from allotment.kubelet_plugin.sockets import SocketPaths, socket_paths
 
 DRIVER = "gpu.example.com"

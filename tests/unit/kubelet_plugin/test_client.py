@@ -15,7 +15,7 @@ import pytest
 
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo, UnsupportedVersions, choose_version
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from tests.unit.kubelet_plugin.drivers import CLAIM, DRIVER, Driver, device, ignore, kubelet_folder, paths
 from tests.waiting import until

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding
 from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS, Version
-from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PreparedDevice, PrepareResult
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
@@ -100,7 +100,9 @@ def test_a_kubelet_of_v1beta1_hears_nothing_of_shares() -> None:
     message = grpc_codec.encode(encoding.encode_prepare_response(V1BETA1, {"u": answer}))
     plain = PrepareResult((answer.devices[0]._replace(share_id=""),))
     assert message == grpc_codec.encode(encoding.encode_prepare_response(V1, {"u": plain}))
-    assert encoding.decode_prepare_response(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {"u": plain}
+    assert encoding.decode_prepare_response(V1BETA1, V1BETA1.wire.NodePrepareResourcesResponse.FromString(message)) == {
+        "u": plain
+    }
 
 
 def test_fields_and_states_that_are_newer_than_we_are_do_no_harm() -> None:

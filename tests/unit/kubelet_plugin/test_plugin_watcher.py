@@ -114,7 +114,10 @@ def test_a_driver_is_found_used_and_forgotten(folder: Path) -> None:
 def test_two_drivers_at_once_and_one_that_was_there_before_the_kubelet(folder: Path) -> None:
     async def story() -> None:
         second = "nic.example.com"
-        async with serve_plugin(Driver(says="gpu"), *paths(folder), on_registered=ignore), kubelet(folder) as (registry, _):
+        async with (
+            serve_plugin(Driver(says="gpu"), *paths(folder), on_registered=ignore),
+            kubelet(folder) as (registry, _),
+        ):
             async with serve_plugin(Driver(second, "nic"), *paths(folder, second), on_registered=ignore):
                 await until(lambda: registry.connected(DRIVER) and registry.connected(second))
                 gpu, nic = await asyncio.gather(says(registry), says(registry, second))
@@ -306,7 +309,10 @@ def test_nothing_new_costs_one_listing_a_second(folder: Path, monkeypatch: pytes
 
     async def story() -> None:
         clock = Counting()
-        async with kubelet(folder, clock) as (registry, _), serve_plugin(Driver(), *paths(folder), on_registered=ignore):
+        async with (
+            kubelet(folder, clock) as (registry, _),
+            serve_plugin(Driver(), *paths(folder), on_registered=ignore),
+        ):
             await until(lambda: registry.connected(DRIVER))
             monkeypatch.setattr(os, "scandir", counted)
             clock.slept.clear()

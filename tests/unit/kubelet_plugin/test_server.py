@@ -16,7 +16,7 @@ import pytest
 from allotment import grpc_codec
 from allotment.kubelet_plugin import encoding, sockets
 from allotment.kubelet_plugin.client import PluginClient, PluginInfo
-from allotment.kubelet_plugin.messages import PluginCallError, DeviceHealth, PrepareResult
+from allotment.kubelet_plugin.messages import DeviceHealth, PluginCallError, PrepareResult
 from allotment.kubelet_plugin.server import serve_plugin
 from allotment.kubelet_plugin.sockets import SocketError, socket_paths
 from allotment.kubelet_plugin.wire import health_v1alpha1_pb2, registration_pb2
@@ -168,7 +168,10 @@ def test_what_a_driver_raises_is_the_status_of_the_call(folder: Path, caplog: py
             raise raised
 
         driver.before = refuse
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
+        async with (
+            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            PluginClient(of(endpoint)) as kubelet,
+        ):
             with pytest.raises(PluginCallError) as failed:
                 await kubelet.prepare([CLAIM])
             assert str(failed.value) == "rpc error: code = Unknown desc = claim ml/train was replaced – größer"
@@ -313,7 +316,10 @@ def test_instances_of_a_rolling_update_serve_side_by_side_and_clear_what_dead_on
             dead(path)
         for path in young:
             dead(path, minutes=0)
-        async with serve_plugin(Driver(), *old, on_registered=ignore), serve_plugin(Driver(), *new, on_registered=ignore):
+        async with (
+            serve_plugin(Driver(), *old, on_registered=ignore),
+            serve_plugin(Driver(), *new, on_registered=ignore),
+        ):
             there = sorted(path.name for path in (*old, *new, *other, *young))
             assert sockets_in(folder) == there
             assert (await info_of(old.registration)).endpoint == str(old.endpoint)
@@ -364,7 +370,10 @@ def test_the_longest_path_is_served(folder: Path) -> None:
     async def story() -> None:
         endpoint, registration = paths(folder)
         longest = endpoint.parent / ("e" * (sockets.MAX_PATH_BYTES - len(str(endpoint.parent)) - 1))
-        async with serve_plugin(Driver(), longest, registration, on_registered=ignore), PluginClient(of(longest)) as kubelet:
+        async with (
+            serve_plugin(Driver(), longest, registration, on_registered=ignore),
+            PluginClient(of(longest)) as kubelet,
+        ):
             assert CLAIM.uid in await kubelet.prepare([CLAIM])
 
     asyncio.run(story())
@@ -379,7 +388,10 @@ def test_two_hundred_prepares_at_a_time(folder: Path) -> None:
             await waiting.wait()
 
         driver.before = together
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
+        async with (
+            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            PluginClient(of(endpoint)) as kubelet,
+        ):
             refs = [CLAIM._replace(uid=f"uid-{number}") for number in range(200)]
             answers = await asyncio.gather(*(kubelet.prepare([ref]) for ref in refs))
             assert [set(answer) for answer in answers] == [{ref.uid} for ref in refs]
@@ -401,7 +413,10 @@ def test_a_kubelet_that_gives_up_cancels_the_driver_s_call(folder: Path) -> None
                 raise
 
         driver.before = slowly
-        async with serve_plugin(driver, endpoint, registration, on_registered=ignore), PluginClient(of(endpoint)) as kubelet:
+        async with (
+            serve_plugin(driver, endpoint, registration, on_registered=ignore),
+            PluginClient(of(endpoint)) as kubelet,
+        ):
             call = asyncio.create_task(kubelet.prepare([CLAIM]))
             await until(lambda: state)
             call.cancel()

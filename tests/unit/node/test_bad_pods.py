@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import MemoryStore
 from allotment.cluster.resources import NODES, PODS
 from allotment.node import agent

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from allotment.cluster.resources import CLAIMS
-from allotment.kubelet_plugin.messages import PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import PreparedDevice, PrepareResult
 from allotment.model.trees import Tree
 from allotment.node import claims as claims_module
 from allotment.node.checkpoint import FILE, CorruptCheckpoint, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import MemoryStore
 from allotment.kubelet_plugin.messages import DeviceHealth, Health
 from allotment.model.trees import Tree

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import MemoryStore
 from allotment.cluster.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
-from allotment.kubelet_plugin.messages import PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import PreparedDevice, PrepareResult
 from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.runtimes.runtime import NotStarted

@@ -13,7 +13,7 @@ from allotment.cluster.client import Client, PatchKind, Propagation, Resource
 from allotment.cluster.program import Context, run
 from allotment.cluster.recorder import Events
 from allotment.cluster.resources import CLAIMS, EVENTS, NODES, PODS
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice, PrepareResult
 from allotment.model.trees import Tree
 from allotment.node.kubelet import SIMULATED, Kubelets
 from allotment.node.node_config import Machine

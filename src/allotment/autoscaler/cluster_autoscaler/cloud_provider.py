@@ -16,7 +16,14 @@ from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
 from allotment.autoscaler.provider import SCHEME, NoCapacity, Provider, Refused, Standing, State
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.cloud_provider import CloudNodeGroup, CloudInstance, InstanceError, NodeRef, NodeGroupOptions, TemplateNode
+from allotment.externalgrpc.cloud_provider import (
+    CloudInstance,
+    CloudNodeGroup,
+    InstanceError,
+    NodeGroupOptions,
+    NodeRef,
+    TemplateNode,
+)
 from allotment.model.trees import Tree, to_tree
 from allotment.tools.plan.report import PlannedMachine
 
@@ -87,7 +94,7 @@ class Cloud:
 
     # --- what there is -----------------------------------------------------------------------------------------------
 
-    async def groups(self) -> Sequence[CloudNodeGroup]:
+    async def node_groups(self) -> Sequence[CloudNodeGroup]:
         """All groups."""
         return [_shown(group) for group in self._groups.values()]
 

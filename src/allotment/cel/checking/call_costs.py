@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from allotment.cel.checking import ranges, types
 from allotment.cel.checking.declared_sizes import DeclaredType
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, Range
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.syntax.ast import Const, Node
 
 TRAVERSAL = 0.1

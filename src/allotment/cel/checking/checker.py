@@ -16,8 +16,8 @@ from allotment.cel.checking import types
 from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.declarations import FunctionDeclaration, Overload
 from allotment.cel.checking.environment import Environment
-from allotment.cel.checking.types import BOOL, DYN, ERROR, INT, STRING, TypeKind, Type, list_of, map_of, optional_of
-from allotment.cel.checking.unify import Bindings, is_assignable, are_assignable, most_general, substitute
+from allotment.cel.checking.types import BOOL, DYN, ERROR, INT, STRING, Type, TypeKind, list_of, map_of, optional_of
+from allotment.cel.checking.unify import Bindings, are_assignable, is_assignable, most_general, substitute
 from allotment.cel.errors import Issues
 from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import (

@@ -13,8 +13,16 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.declarations import FunctionDeclaration, Overload, core, extensions, functions, kubernetes, parse_table
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.declarations import (
+    FunctionDeclaration,
+    Overload,
+    core,
+    extensions,
+    functions,
+    kubernetes,
+    parse_table,
+)
+from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.syntax.macros import MACROS, MACROS_WITHOUT_SORT_BY, Macro
 from allotment.model.features import Features
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from allotment.cel.checking import call_costs, ranges
 from allotment.cel.checking.call_costs import CallCost, Operand
 from allotment.cel.checking.checked_expression import CheckedExpression
-from allotment.cel.checking.declared_sizes import DeclaredType, DeclaredPath, device_path
+from allotment.cel.checking.declared_sizes import DeclaredPath, DeclaredType, device_path
 from allotment.cel.checking.ranges import MAX, ONE, UNKNOWN, ZERO, Range
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr
 
 _SCALARS = frozenset({TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT})

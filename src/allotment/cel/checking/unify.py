@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.types import Type, TypeKind
 
 #: Type parameter -> what it stands for (which may hold parameters again).
 Bindings: TypeAlias = "dict[Type, Type]"

@@ -9,7 +9,7 @@ from allotment.cel import regex
 from allotment.cel.checking import types
 from allotment.cel.checking.checked_expression import CheckedExpression
 from allotment.cel.checking.format_clauses import Clause, FormatError, clauses
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.errors import Issues
 from allotment.cel.evaluation import timestamps
 from allotment.cel.evaluation.values import EvaluationError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from allotment.cel.evaluation import cost, timestamps
-from allotment.cel.evaluation.steps import COST, Frame, Run, PlanStep
+from allotment.cel.evaluation.steps import COST, Frame, PlanStep, Run
 from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,

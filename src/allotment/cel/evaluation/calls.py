@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from allotment.cel.checking import types
-from allotment.cel.checking.types import TypeKind, Type
+from allotment.cel.checking.types import Type, TypeKind
 from allotment.cel.evaluation.cost import CostFunction
 from allotment.cel.evaluation.library.named_formats import NamedFormat
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
-from allotment.cel.evaluation.steps import COST, Constant, Frame, Run, PrecomputedCall, PlanStep, charge_work
+from allotment.cel.evaluation.steps import COST, Constant, Frame, PlanStep, PrecomputedCall, Run, charge_work
 from allotment.cel.evaluation.values import (
-    Duration,
     CelError,
+    Duration,
     ListValue,
     MapValue,
     QuantityPointer,

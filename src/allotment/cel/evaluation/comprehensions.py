@@ -16,8 +16,8 @@ from allotment.cel.evaluation.library.lists import insert, insert_all
 from allotment.cel.evaluation.steps import COST, LIMIT, Frame, Run
 from allotment.cel.evaluation.values import (
     ABSENT,
-    CostLimitExceeded,
     CelError,
+    CostLimitExceeded,
     ListValue,
     MapValue,
     Value,

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from allotment.cel.evaluation.values import (
     ABSENT,
-    Duration,
     CelError,
+    Duration,
     ListValue,
     MapValue,
     Optional,

@@ -13,13 +13,13 @@ from typing import Final
 from allotment.cel.evaluation import specializations
 from allotment.cel.evaluation.library.network import CIDR, IP
 from allotment.cel.evaluation.library.url import URL
-from allotment.cel.evaluation.steps import COST, Frame, Run, PlanStep
+from allotment.cel.evaluation.steps import COST, Frame, PlanStep, Run
 from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
-    CostLimitExceeded,
     CelError,
+    CostLimitExceeded,
     ListValue,
     MapValue,
     Optional,

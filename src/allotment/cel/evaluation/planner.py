@@ -22,9 +22,9 @@ from allotment.cel.evaluation.bindings import PlanError as PlanError
 from allotment.cel.evaluation.bindings import resolve_implementation
 from allotment.cel.evaluation.equality import equal
 from allotment.cel.evaluation.library import conversions, strings
-from allotment.cel.evaluation.paths import ConditionalPath, SelectionPath, Qualifier
+from allotment.cel.evaluation.paths import ConditionalPath, Qualifier, SelectionPath
 from allotment.cel.evaluation.specializations import membership
-from allotment.cel.evaluation.steps import DEVICE, FIRST_SLOT, Constant, Frame, Run, PrecomputedCall, PlanStep
+from allotment.cel.evaluation.steps import DEVICE, FIRST_SLOT, Constant, Frame, PlanStep, PrecomputedCall, Run
 from allotment.cel.evaluation.values import ABSENT, CelError, Optional, TypeValue, Uint, Value
 from allotment.cel.regex import RegexError
 from allotment.cel.syntax import ast

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from allotment.cel.evaluation.float_format import format_shortest_f
-from allotment.cel.evaluation.values import Duration, CelError, Timestamp
+from allotment.cel.evaluation.values import CelError, Duration, Timestamp
 
 SECOND: Final = 10**9
 #: Unix seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.

@@ -18,7 +18,18 @@ from typing import ClassVar, TypeAlias, TypeVar
 
 from allotment.cel.errors import CompileError, Issues
 from allotment.cel.syntax import ast, lexer, literals
-from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, MapEntry, MapExpr, Node, ParsedExpression, Select, ChainOperand
+from allotment.cel.syntax.ast import (
+    Call,
+    ChainOperand,
+    Const,
+    Ident,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Node,
+    ParsedExpression,
+    Select,
+)
 from allotment.cel.syntax.lexer import Token
 from allotment.cel.syntax.macros import MACROS, ExpansionTooLarge, Macro, MacroError, NodeFactory
 

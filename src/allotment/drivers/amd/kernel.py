@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd import pci_binding, pci_functions, sysfs
-from allotment.drivers.amd.hardware import GpuHealth, CharacterDevice, HardwareError
+from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, HardwareError
 from allotment.drivers.amd.kernel_files import KernelFiles
 from allotment.drivers.amd.reliability import unhealthy_gpus
 from allotment.fleet.amd import Function, Gpu, Part
@@ -29,9 +29,9 @@ async def reload_module() -> None:
             )  # fmt: skip
         except OSError as error:
             raise HardwareError(f"modprobe: {error.strerror}") from error
-        _, told = await process.communicate()
+        _, stderr = await process.communicate()
         if process.returncode:
-            raise HardwareError(f"modprobe {' '.join(arguments)}: {told.decode(errors='replace').strip()}")
+            raise HardwareError(f"modprobe {' '.join(arguments)}: {stderr.decode(errors='replace').strip()}")
 
 
 class KernelHardware:
@@ -42,9 +42,9 @@ class KernelHardware:
         self._clock = clock
         self._reload = reload
 
-    async def call(self, question: Callable[[], T]) -> T:
+    async def call(self, function: Callable[[], T]) -> T:
         """Do something with the files."""
-        return await asyncio.to_thread(question)
+        return await asyncio.to_thread(function)
 
     async def gpus(self) -> tuple[Gpu, ...]:
         """What there is, by PCI address."""
@@ -52,21 +52,21 @@ class KernelHardware:
 
     async def device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
         """The device files of a GPU or partition."""
-        return await self.call(lambda: self._characters(part))
+        return await self.call(lambda: self._device_files(part))
 
-    def _characters(self, part: Part) -> tuple[CharacterDevice, ...]:
-        found = []
-        for path, told in (
+    def _device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
+        files = []
+        for path, number_file in (
             ("dev/kfd", "sys/class/kfd/kfd/dev"),
             (f"dev/dri/card{part.card}", f"sys/class/drm/card{part.card}/dev"),
             (f"dev/dri/renderD{part.render}", f"sys/class/drm/renderD{part.render}/dev"),
         ):
-            major, colon, minor = (self.files.read(told) or "").partition(":")
+            major, colon, minor = (self.files.read(number_file) or "").partition(":")
             group = self.files.group_id(path)
             if not colon or group is None:
                 return ()
-            found.append(CharacterDevice(f"/{path}", int(major), int(minor), group))
-        return tuple(found)
+            files.append(CharacterDevice(f"/{path}", int(major), int(minor), group))
+        return tuple(files)
 
     async def set_compute_partition(self, pci: str, mode: str) -> None:
         """Divide a GPU. Raises HardwareError."""
@@ -91,7 +91,7 @@ class KernelHardware:
         """Other devices of a function's IOMMU group that some kernel driver has."""
         return await self.call(
             lambda: tuple(
-                one for one in pci_functions.iommu_group_peers(self.files, pci) if pci_functions.driver_of(self.files, one)
+                peer for peer in pci_functions.iommu_group_peers(self.files, pci) if pci_functions.driver_of(self.files, peer)
             )
         )
 
@@ -111,12 +111,12 @@ class KernelHardware:
 
     async def changes(self) -> AsyncIterator[None]:
         """GPUs, partitions or functions came or went, got ill or well."""
-        known = await self.call(self._signature)
+        previous = await self.call(self._signature)
         while True:
             await self._clock.sleep(POLL_SECONDS)
-            seen = await self.call(self._signature)
-            if seen != known:
-                known = seen
+            current = await self.call(self._signature)
+            if current != previous:
+                previous = current
                 yield
 
     def _signature(self) -> object:

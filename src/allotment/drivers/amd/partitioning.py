@@ -12,19 +12,19 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from allotment.drivers.amd.hardware import Hardware, HardwareError
-from allotment.drivers.amd.plan import PlannedDevice, Plan
+from allotment.drivers.amd.plan import Plan, PlannedDevice
 from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.fleet.amd import Gpu, Part, Setting
 from allotment.fleet.amd.auto_partition import PARTITIONS
 
 #: Device files come a moment after the mode is set, by udev.
-_PATIENCE_SECONDS: Final = 30.0
-_LOOK_SECONDS: Final = 0.05
+_TIMEOUT_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.05
 
 
 def memory_mode_of(plans: Sequence[Plan]) -> str:
     """The memory mode that these claims use; empty without any."""
-    return next((held.memory for plan in plans for held in plan.partitioned_devices), "")
+    return next((device.memory for plan in plans for device in plan.partitioned_devices), "")
 
 
 def initial_modes(gpus: Collection[Gpu], others: Sequence[Plan]) -> dict[str, tuple[str, str]]:
@@ -34,30 +34,30 @@ def initial_modes(gpus: Collection[Gpu], others: Sequence[Plan]) -> dict[str, tu
 
 
 def plan_partitions(
-    granted: AllocatedDevice, number: int, gpu: Gpu, setting: Setting, taken: Sequence[PlannedDevice], others: Sequence[Plan]
+    allocated: AllocatedDevice, number: int, gpu: Gpu, setting: Setting, same_claim: Sequence[PlannedDevice], others: Sequence[Plan]
 ) -> PlannedDevice:
     """What a claim gets of a GPU in a setting. ``taken``: what the same claim has already. Raises Refused."""
-    device = f"device {granted.pool}/{granted.device}"
-    held = [*taken, *(one for plan in others for one in plan.partitioned_devices)]
-    memory = next((one.memory for one in held if one.slots and one.memory != setting.memory), "")
+    device = f"device {allocated.pool}/{allocated.device}"
+    planned = [*same_claim, *(other for plan in others for other in plan.partitioned_devices)]
+    memory = next((other.memory for other in planned if other.slots and other.memory != setting.memory), "")
     if memory:
         raise ClaimError(
             f"{device} needs memory mode {setting.memory.upper()}, but the node's GPUs are used in {memory.upper()}; "
             "it is free when the claims that use it have ended"
         )
-    same = [one for one in held if one.pci == gpu.pci and one.slots]
-    other = next((one for one in same if one.compute != setting.compute), None)
-    if other is not None:
-        raise ClaimError(f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {other.device} of it is in use")
-    amount = granted.consumed_capacity.get(PARTITIONS)
-    wanted = amount.value() if amount is not None else setting.parts
-    used = {slot for one in same for slot in one.slots}
-    free = [slot for slot in range(setting.parts) if slot not in used]
-    if len(free) < wanted:
-        raise ClaimError(f"{device}: {wanted} partitions are wanted, and {len(free)} of {setting.parts} are free")
+    on_gpu = [other for other in planned if other.pci == gpu.pci and other.slots]
+    conflict = next((other for other in on_gpu if other.compute != setting.compute), None)
+    if conflict is not None:
+        raise ClaimError(f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {conflict.device} of it is in use")
+    amount = allocated.consumed_capacity.get(PARTITIONS)
+    requested = amount.value() if amount is not None else setting.parts
+    used_slots = {slot for other in on_gpu for slot in other.slots}
+    free_slots = [slot for slot in range(setting.parts) if slot not in used_slots]
+    if len(free_slots) < requested:
+        raise ClaimError(f"{device}: {requested} partitions are wanted, and {len(free_slots)} of {setting.parts} are free")
     return PlannedDevice(
-        granted.pool, granted.device, gpu.pci, granted.share_id, setting.compute, setting.memory, number,
-        tuple(free[:wanted]),
+        allocated.pool, allocated.device, gpu.pci, allocated.share_id, setting.compute, setting.memory, number,
+        tuple(free_slots[:requested]),
     )  # fmt: skip
 
 
@@ -65,51 +65,51 @@ async def apply_modes(hardware: Hardware, plan: Plan, others: Sequence[Plan]) ->
     """Put the plan's GPUs into their modes; the parts that it holds. Raises HardwareError, Refused."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
     memory = memory_mode_of([plan])
-    if any(gpus[held.pci].memory != memory for held in plan.partitioned_devices if held.pci in gpus):
+    if any(gpus[device.pci].memory != memory for device in plan.partitioned_devices if device.pci in gpus):
         if others:
             raise ClaimError(f"changing the memory mode to {memory.upper()} would end what uses the node's other GPUs")
         await hardware.set_memory_partition(memory)
         gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    for held in plan.partitioned_devices:
-        gpu = gpus.get(held.pci)
+    for device in plan.partitioned_devices:
+        gpu = gpus.get(device.pci)
         if gpu is None:
-            raise ClaimError(f"device {held.pool}/{held.device}: GPU {held.pci} is not there")
-        if gpu.compute != held.compute:
-            await hardware.set_compute_partition(held.pci, held.compute)
+            raise ClaimError(f"device {device.pool}/{device.device}: GPU {device.pci} is not there")
+        if gpu.compute != device.compute:
+            await hardware.set_compute_partition(device.pci, device.compute)
             gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    return {held: await _parts(hardware, held) for held in plan.partitioned_devices}
+    return {device: await _wait_for_parts(hardware, device) for device in plan.partitioned_devices}
 
 
-async def _parts(hardware: Hardware, held: PlannedDevice) -> tuple[Part, ...]:
+async def _wait_for_parts(hardware: Hardware, device: PlannedDevice) -> tuple[Part, ...]:
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             while True:
-                gpu = next((gpu for gpu in await hardware.gpus() if gpu.pci == held.pci), None)
-                if gpu is not None and gpu.compute == held.compute and len(gpu.parts) > max(held.slots):
-                    parts = tuple(gpu.parts[slot] for slot in held.slots)
+                gpu = next((gpu for gpu in await hardware.gpus() if gpu.pci == device.pci), None)
+                if gpu is not None and gpu.compute == device.compute and len(gpu.parts) > max(device.slots):
+                    parts = tuple(gpu.parts[slot] for slot in device.slots)
                     if all([await hardware.device_files(part) for part in parts]):
                         return parts
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise HardwareError(
-            f"GPU {held.pci} is in {held.compute.upper()}, but not all device files of its partitions came"
+            f"GPU {device.pci} is in {device.compute.upper()}, but not all device files of its partitions came"
         ) from None
 
 
 async def restore(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> None:
     """Put the GPUs that nobody holds any more back into the modes from before. Raises HardwareError."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    busy = {held.pci for other in others for held in other.partitioned_devices}
+    busy = {device.pci for other in others for device in other.partitioned_devices}
     if not busy:
         memory = next((memory for pci, (_, memory) in plan.initial_modes.items() if pci in gpus), "")
         if memory and any(gpu.memory != memory for gpu in gpus.values() if gpu.memory):
             await hardware.set_memory_partition(memory)
             gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
-    freed = {held.pci for held in plan.partitioned_devices}
+    freed = {device.pci for device in plan.partitioned_devices}
     for pci, (compute, _) in plan.initial_modes.items():
         gpu = gpus.get(pci)
         if gpu is None or gpu.compute == compute or pci in busy or (busy and pci not in freed):
             continue
         # With another memory mode in use it has to wait for the last claim.
-        if any((one.compute, one.memory) == (compute, gpu.memory) for one in gpu.settings):
+        if any((setting.compute, setting.memory) == (compute, gpu.memory) for setting in gpu.settings):
             await hardware.set_compute_partition(pci, compute)

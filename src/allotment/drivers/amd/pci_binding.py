@@ -23,34 +23,34 @@ _DRIVERS: Final = "sys/bus/pci/drivers"
 #: Seconds that programs which have a GPU open may take to go, and the kernel to bind a driver.
 RELEASE_SECONDS: Final = 30.0
 BIND_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
 class Caller(Protocol):
     """Does something with the kernel's files that may take a while."""
 
-    async def __call__(self, question: Callable[[], T]) -> T:
+    async def __call__(self, function: Callable[[], T]) -> T:
         """Its answer."""
         ...
 
 
-async def bind(files: KernelFiles, pci: str, driver: str, ask: Caller, *, leaving: float = RELEASE_SECONDS) -> None:
+async def bind(files: KernelFiles, pci: str, driver: str, call: Caller, *, release_seconds: float = RELEASE_SECONDS) -> None:
     """Have a kernel driver drive a function, and no other; empty for none. Raises HardwareError."""
-    what = f"GPU {pci}: binding it to {driver or 'no driver'}"
-    if await ask(lambda: iommu_group_of(files, pci)) is None:
-        raise HardwareError(f"{what}: it is not there, or in no IOMMU group; is the IOMMU switched on?")
-    if driver == VFIO and await ask(lambda: driver_of(files, pci)) != VFIO:
-        if (await ask(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
-            raise HardwareError(f"{what}: it has virtual functions; remove them first")
-        if not await _until(ask, lambda: not processes_using(files, pci), leaving):
-            raise HardwareError(f"{what}: process {', '.join(await ask(lambda: processes_using(files, pci)))} has it open")
+    action = f"GPU {pci}: binding it to {driver or 'no driver'}"
+    if await call(lambda: iommu_group_of(files, pci)) is None:
+        raise HardwareError(f"{action}: it is not there, or in no IOMMU group; is the IOMMU switched on?")
+    if driver == VFIO and await call(lambda: driver_of(files, pci)) != VFIO:
+        if (await call(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
+            raise HardwareError(f"{action}: it has virtual functions; remove them first")
+        if not await _wait_until(call, lambda: not processes_using(files, pci), release_seconds):
+            raise HardwareError(f"{action}: process {', '.join(await call(lambda: processes_using(files, pci)))} has it open")
     try:
-        before = await ask(lambda: _rebind(files, pci, driver))
+        before = await call(lambda: _rebind(files, pci, driver))
     except OSError as error:
-        raise HardwareError(f"{what}: {error.filename or 'the kernel'}: {error.strerror}") from None
-    if not await _until(ask, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
-        found = await ask(lambda: driver_of(files, pci)) or "no driver"
-        raise HardwareError(f"{what}: the kernel did not, {found} has it; is the module {driver or before} loaded?")
+        raise HardwareError(f"{action}: {error.filename or 'the kernel'}: {error.strerror}") from None
+    if not await _wait_until(call, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
+        actual = await call(lambda: driver_of(files, pci)) or "no driver"
+        raise HardwareError(f"{action}: the kernel did not, {actual} has it; is the module {driver or before} loaded?")
 
 
 def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
@@ -58,9 +58,9 @@ def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
     before, override = driver_of(files, pci), f"{PCI}/{pci}/driver_override"
     # The override is for vfio-pci only: what a function is meant for finds it by itself. It stays where a crash left
     # it, so it is looked at even where the driver is the right one.
-    wanted = VFIO if driver == VFIO else ""
-    if (files.read(override) == VFIO) != bool(wanted):
-        files.write(override, f"{wanted}\n")
+    target = VFIO if driver == VFIO else ""
+    if (files.read(override) == VFIO) != bool(target):
+        files.write(override, f"{target}\n")
     if before != driver:
         if before:
             files.write(f"{_DRIVERS}/{before}/unbind", pci)
@@ -69,12 +69,12 @@ def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
     return before
 
 
-async def _until(ask: Caller, true: Callable[[], bool], seconds: float) -> bool:
+async def _wait_until(call: Caller, condition: Callable[[], bool], seconds: float) -> bool:
     """Whether it came true in time."""
     try:
         async with asyncio.timeout(seconds):
-            while not await ask(true):
-                await asyncio.sleep(_LOOK_SECONDS)
+            while not await call(condition):
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         return False
     return True
@@ -86,17 +86,17 @@ def vfio_device_files(files: KernelFiles, pci: str, *, iommu_fd: bool) -> tuple[
     Those of the group and of VFIO itself, or where ``iommu_fd`` is wanted and there, the function's own and IOMMUFD's.
     """
     own = next((name for name in files.listdir(f"{PCI}/{pci}/vfio-dev") if name.startswith("vfio")), None)
-    api = _character(files, "dev/iommu", "sys/class/misc/iommu/dev")
+    api = _character_device(files, "dev/iommu", "sys/class/misc/iommu/dev")
     if iommu_fd and own is not None and api is not None:
-        device = _character(files, f"dev/vfio/devices/{own}", f"{PCI}/{pci}/vfio-dev/{own}/dev")
+        device = _character_device(files, f"dev/vfio/devices/{own}", f"{PCI}/{pci}/vfio-dev/{own}/dev")
     else:
         group = iommu_group_of(files, pci)
-        device = _character(files, f"dev/vfio/{group}", f"sys/class/vfio/{group}/dev")
-        api = _character(files, "dev/vfio/vfio", "sys/class/misc/vfio/dev")
+        device = _character_device(files, f"dev/vfio/{group}", f"sys/class/vfio/{group}/dev")
+        api = _character_device(files, "dev/vfio/vfio", "sys/class/misc/vfio/dev")
     return (device, api) if device is not None and api is not None else ()
 
 
-def _character(files: KernelFiles, path: str, told: str) -> CharacterDevice | None:
-    major, colon, minor = (files.read(told) or "").partition(":")
+def _character_device(files: KernelFiles, path: str, number_file: str) -> CharacterDevice | None:
+    major, colon, minor = (files.read(number_file) or "").partition(":")
     group = files.group_id(path)
     return CharacterDevice(f"/{path}", int(major), int(minor), group) if colon and group is not None else None

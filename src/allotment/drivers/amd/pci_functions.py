@@ -30,18 +30,18 @@ def functions(files: KernelFiles) -> tuple[Function, ...]:
 
 def _functions(files: KernelFiles) -> Iterator[Function]:
     for pci in files.listdir(PCI):
-        at = f"{PCI}/{pci}"
-        if not ADDRESS.fullmatch(pci) or files.read(f"{at}/vendor") != VENDOR:
+        path = f"{PCI}/{pci}"
+        if not ADDRESS.fullmatch(pci) or files.read(f"{path}/vendor") != VENDOR:
             continue
-        if not (files.read(f"{at}/class") or "").startswith(_GPUS):
+        if not (files.read(f"{path}/class") or "").startswith(_GPUS):
             continue
         group = iommu_group_of(files, pci)
-        parent = (files.readlink(f"{at}/physfn") or "").rpartition("/")[2]
-        virtual = _number(files, f"{PCI}/{parent or pci}/sriov_numvfs")
+        parent = (files.readlink(f"{path}/physfn") or "").rpartition("/")[2]
+        virtual = _read_number(files, f"{PCI}/{parent or pci}/sriov_numvfs")
         driver = driver_of(files, pci)
         if group is None or (not parent and (virtual or driver in _MANAGERS)):
             continue
-        device_id = files.read(f"{at}/device") or ""
+        device_id = files.read(f"{path}/device") or ""
         model = files.read(f"{PCI}/{parent}/device") or _MODELS.get(device_id, "") if parent else device_id
         yield Function(
             pci=pci,
@@ -50,17 +50,17 @@ def _functions(files: KernelFiles) -> Iterator[Function]:
             product=_product(files, parent or pci, model),
             group=group,
             parent=parent,
-            slots=_number(files, f"{PCI}/{parent or pci}/sriov_totalvfs"),
+            slots=_read_number(files, f"{PCI}/{parent or pci}/sriov_totalvfs"),
             share=max(1, virtual) if parent else 1,
-            numa=numa_of(files.read(f"{at}/numa_node")),
-            pcie_root=root_of(files.readlink(at), pci),
+            numa=numa_of(files.read(f"{path}/numa_node")),
+            pcie_root=root_of(files.readlink(path), pci),
             driver=driver,
         )
 
 
 def _product(files: KernelFiles, gpu: str, model: str) -> str:
     """The model's name; what the GPU says itself only where nobody knows it, for it says nothing while handed over."""
-    known = next((one for one in accelerators().values() if one.vendor == "amd" and one.pci_device == model), None)
+    known = next((accelerator for accelerator in accelerators().values() if accelerator.vendor == "amd" and accelerator.pci_device == model), None)
     return known.product if known is not None else product_of(files.read(f"{PCI}/{gpu}/product_name") or "", model)
 
 
@@ -99,6 +99,6 @@ def processes_using(files: KernelFiles, pci: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _number(files: KernelFiles, path: str) -> int:
+def _read_number(files: KernelFiles, path: str) -> int:
     text = files.read(path) or ""
     return int(text) if text.isdecimal() else 0

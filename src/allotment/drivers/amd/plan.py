@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def partitioned_devices(self) -> tuple[PlannedDevice, ...]:
         """The devices of which it holds parts."""
-        return tuple(held for held in self.devices if held.slots)
+        return tuple(device for device in self.devices if device.slots)
 
 
 def decode(tree: Tree) -> Plan:
@@ -57,11 +57,11 @@ def decode(tree: Tree) -> Plan:
 
 def decode_known(trees: Iterable[Tree]) -> tuple[Plan, ...]:
     """These plans, without those that no version that we know has written."""
-    found = []
+    plans = []
     for tree in trees:
         with suppress(msgspec.ValidationError):
-            found.append(decode(tree))
-    return tuple(found)
+            plans.append(decode(tree))
+    return tuple(plans)
 
 
 def decode_partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:

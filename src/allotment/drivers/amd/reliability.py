@@ -19,20 +19,20 @@ from allotment.drivers.amd.sysfs import ADDRESS, GPUS
 _COUNTER: Final = re.compile(r"(\w+)_err_count")
 _UNCORRECTED: Final = re.compile(r"^ue: *([0-9]+)", re.MULTILINE)
 #: The vendor of a device that does not answer, as text that is none: two bytes of ones.
-_NOBODY: Final = "\N{REPLACEMENT CHARACTER}" * 2
+_ALL_ONES: Final = "\N{REPLACEMENT CHARACTER}" * 2
 
 
 def unhealthy_gpus(files: KernelFiles) -> Mapping[str, GpuHealth]:
     """What is wrong with the GPUs that the module drives, by PCI address; nothing of those that are well."""
-    found = {pci: _ailment(files, f"{GPUS}/{pci}") for pci in files.listdir(GPUS) if ADDRESS.fullmatch(pci)}
-    return {pci: one for pci, one in found.items() if one != GpuHealth()}
+    by_address = {pci: _gpu_health(files, f"{GPUS}/{pci}") for pci in files.listdir(GPUS) if ADDRESS.fullmatch(pci)}
+    return {pci: health for pci, health in by_address.items() if health != GpuHealth()}
 
 
-def _ailment(files: KernelFiles, at: str) -> GpuHealth:
+def _gpu_health(files: KernelFiles, path: str) -> GpuHealth:
     errors = []
-    for name in files.listdir(f"{at}/ras"):
+    for name in files.listdir(f"{path}/ras"):
         counter = _COUNTER.fullmatch(name)
-        count = _UNCORRECTED.search(files.read(f"{at}/ras/{name}") or "") if counter else None
+        count = _UNCORRECTED.search(files.read(f"{path}/ras/{name}") or "") if counter else None
         if counter and count and int(count[1]):
             errors.append((counter[1], int(count[1])))
-    return GpuHealth((files.read(f"{at}/config") or "").startswith(_NOBODY), tuple(errors))
+    return GpuHealth((files.read(f"{path}/config") or "").startswith(_ALL_ONES), tuple(errors))

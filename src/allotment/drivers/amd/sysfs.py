@@ -32,14 +32,14 @@ _FAMILIES: Final = {9: "AI", 10: "NV", 11: "GC_11_0_0", 12: "GC_12_0_0"}
 _LOCATION: Final = 0xFFFF
 
 
-class _Node(NamedTuple):
+class _ComputeNode(NamedTuple):
     """A compute node."""
 
     numbers: Mapping[str, int]
     memory_bytes: int | None
 
     @property
-    def place(self) -> tuple[int, int]:
+    def location(self) -> tuple[int, int]:
         """PCI domain and location."""
         return self.numbers.get("domain", 0), self.numbers.get("location_id", 0) & _LOCATION
 
@@ -49,9 +49,9 @@ def gpus(files: KernelFiles) -> tuple[Gpu, ...]:
     nodes = _nodes(files)
     parts = _partitions(files, nodes)
     return tuple(
-        _gpu(files, address, nodes, parts.get(_place(address), ()))
+        _gpu(files, address, nodes, parts.get(_pci_location(address), ()))
         for address in files.listdir(GPUS)
-        if ADDRESS.fullmatch(address) and _numbers(files, f"{GPUS}/{address}") is not None
+        if ADDRESS.fullmatch(address) and _card_and_render(files, f"{GPUS}/{address}") is not None
     )
 
 
@@ -64,14 +64,14 @@ def signature(files: KernelFiles) -> object:
     )
 
 
-def _gpu(files: KernelFiles, address: str, nodes: Mapping[int, _Node], others: tuple[tuple[int, int], ...]) -> Gpu:
+def _gpu(files: KernelFiles, address: str, nodes: Mapping[int, _ComputeNode], others: tuple[tuple[int, int], ...]) -> Gpu:
     path = f"{GPUS}/{address}"
-    own = _numbers(files, path)
+    own = _card_and_render(files, path)
     assert own is not None
     renders = (own, *sorted(others, key=lambda numbers: numbers[1]))
     parts = tuple(_part(card, render, nodes.get(render)) for card, render in renders)
-    known = nodes.get(own[1])
-    numbers = known.numbers if known is not None else {}
+    own_node = nodes.get(own[1])
+    numbers = own_node.numbers if own_node is not None else {}
     device_id = files.read(f"{path}/device") or ""
     compute, memory = _mode(files, path, "compute"), _mode(files, path, "memory")
     dies = sum(nodes[render].numbers.get("num_xcc", 0) for _, render in renders if render in nodes)
@@ -101,7 +101,7 @@ def _mode(files: KernelFiles, path: str, kind: str) -> str:
     return "" if text == "unknown" else text
 
 
-def _part(card: int, render: int, node: _Node | None) -> Part:
+def _part(card: int, render: int, node: _ComputeNode | None) -> Part:
     if node is None:
         return Part(card, render, 0, 0, None)
     simds, per_unit = node.numbers.get("simd_count", 0), node.numbers.get("simd_per_cu", 0)
@@ -133,11 +133,11 @@ def root_of(link: str | None, address: str) -> str | None:
     >>> root_of("../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0", "0000:05:00.0")
     'pci0000:00'
     """
-    way = (link or "").rpartition("devices/")[2].split("/")
-    return way[0] if way[0].startswith("pci") and way[-1] == address else None
+    parts = (link or "").rpartition("devices/")[2].split("/")
+    return parts[0] if parts[0].startswith("pci") and parts[-1] == address else None
 
 
-def _place(address: str) -> tuple[int, int]:
+def _pci_location(address: str) -> tuple[int, int]:
     """PCI domain and location as KFD has them.
 
     >>> _place("0001:26:00.0")
@@ -148,7 +148,7 @@ def _place(address: str) -> tuple[int, int]:
     return int(domain, 16), int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
 
 
-def _numbers(files: KernelFiles, path: str) -> tuple[int, int] | None:
+def _card_and_render(files: KernelFiles, path: str) -> tuple[int, int] | None:
     """Card and render number of a device."""
     names = files.listdir(f"{path}/drm")
     cards = [int(name[4:]) for name in names if re.fullmatch("card[0-9]+", name)]
@@ -156,26 +156,26 @@ def _numbers(files: KernelFiles, path: str) -> tuple[int, int] | None:
     return (cards[0], renders[0]) if cards and renders else None
 
 
-def _partitions(files: KernelFiles, nodes: Mapping[int, _Node]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
+def _partitions(files: KernelFiles, nodes: Mapping[int, _ComputeNode]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
     """Card and render numbers of partitions, by the place of their GPU."""
-    found: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+    partitions: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
     for name in files.listdir(PLATFORM):
-        numbers = _numbers(files, f"{PLATFORM}/{name}") if _PARTITION.fullmatch(name) else None
+        numbers = _card_and_render(files, f"{PLATFORM}/{name}") if _PARTITION.fullmatch(name) else None
         # Partition devices stay when a GPU is whole again; only KFD knows those that are in use.
         if numbers is not None and numbers[1] in nodes:
-            place = nodes[numbers[1]].place
-            found[place] = (*found.get(place, ()), numbers)
-    return found
+            location = nodes[numbers[1]].location
+            partitions[location] = (*partitions.get(location, ()), numbers)
+    return partitions
 
 
-def _nodes(files: KernelFiles) -> dict[int, _Node]:
+def _nodes(files: KernelFiles) -> dict[int, _ComputeNode]:
     """Compute nodes that are GPUs or partitions, by render number."""
-    nodes: dict[int, _Node] = {}
+    nodes: dict[int, _ComputeNode] = {}
     for name in files.listdir(TOPOLOGY):
         numbers = _properties(files.read(f"{TOPOLOGY}/{name}/properties"))
         if numbers.get("simd_count") and numbers.get("drm_render_minor"):
             bank = _properties(files.read(f"{TOPOLOGY}/{name}/mem_banks/0/properties"))
-            nodes[numbers["drm_render_minor"]] = _Node(numbers, bank.get("size_in_bytes"))
+            nodes[numbers["drm_render_minor"]] = _ComputeNode(numbers, bank.get("size_in_bytes"))
     return nodes
 
 

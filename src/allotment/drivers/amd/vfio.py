@@ -11,55 +11,55 @@ from collections.abc import Iterable, Mapping
 from allotment.drivers.amd.config import VfioDeviceConfig
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.pci_binding import VFIO
-from allotment.drivers.amd.plan import PlannedDevice, Plan
+from allotment.drivers.amd.plan import Plan, PlannedDevice
 from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.fleet.amd import Function
 from allotment.model.trees import Tree
 
 
 def plan_claim(
-    granted: Iterable[AllocatedDevice], functions: Mapping[str, Function], before: Mapping[str, str], others: Iterable[Plan]
+    allocated: Iterable[AllocatedDevice], functions: Mapping[str, Function], before: Mapping[str, str], others: Iterable[Plan]
 ) -> Plan:
     """What a claim's virtual machine gets. ``functions``: by the names of their devices. ``before``: the kernel drivers
     that have them while no claim does, by PCI address. Raises Refused.
     """
-    held = tuple(_held(one, functions) for one in granted)
-    groups = {functions[one.device].group for one in held}
+    devices = tuple(_planned_device(one, functions) for one in allocated)
+    groups = {functions[one.device].group for one in devices}
     bound = {one.pci: before.get(one.pci, "") for one in functions.values() if one.group in groups}
     for other in others:
-        for theirs in other.devices:
-            if theirs.pci in bound or other.initial_drivers.keys() & bound.keys():
+        for other_device in other.devices:
+            if other_device.pci in bound or other.initial_drivers.keys() & bound.keys():
                 raise ClaimError(
-                    f"device {held[0].pool}/{held[0].device}: {theirs.device} of the same GPU or IOMMU group is still "
+                    f"device {devices[0].pool}/{devices[0].device}: {other_device.device} of the same GPU or IOMMU group is still "
                     "prepared for another claim; it is free when that claim's pods on this node have ended"
                 )
-    return Plan(held, initial_drivers=bound)
+    return Plan(devices, initial_drivers=bound)
 
 
-def _held(granted: AllocatedDevice, functions: Mapping[str, Function]) -> PlannedDevice:
-    device = f"device {granted.pool}/{granted.device}"
-    one = functions.get(granted.device)
-    if one is None:
+def _planned_device(allocated: AllocatedDevice, functions: Mapping[str, Function]) -> PlannedDevice:
+    device = f"device {allocated.pool}/{allocated.device}"
+    function = functions.get(allocated.device)
+    if function is None:
         raise ClaimError(f"{device} is not on this node (any more)")
-    if granted.admin_access:
+    if allocated.admin_access:
         raise ClaimError(
             f"{device}: admin access to a GPU for virtual machines would take it away from others; ask for it without",
             permanent=True,
         )
-    config = granted.config if isinstance(granted.config, VfioDeviceConfig) else VfioDeviceConfig()
-    number = int(granted.device.rpartition("-")[2])
+    config = allocated.config if isinstance(allocated.config, VfioDeviceConfig) else VfioDeviceConfig()
+    number = int(allocated.device.rpartition("-")[2])
     iommu_fd = config.iommu.backend_policy == "PreferIommuFD"
-    return PlannedDevice(granted.pool, granted.device, one.pci, granted.share_id, number=number, iommu_fd=iommu_fd)
+    return PlannedDevice(allocated.pool, allocated.device, function.pci, allocated.share_id, number=number, iommu_fd=iommu_fd)
 
 
 async def bind_to_vfio(hardware: Hardware, plan: Plan) -> None:
     """Bind all that the plan names to ``vfio-pci``. Raises Refused, HardwareError."""
     for pci in plan.initial_drivers:
-        strange = [mate for mate in await hardware.iommu_group_peers(pci) if mate not in plan.initial_drivers]
-        if strange:
+        foreign = [peer for peer in await hardware.iommu_group_peers(pci) if peer not in plan.initial_drivers]
+        if foreign:
             raise ClaimError(
                 f"GPU {pci} cannot be handed to a virtual machine: its IOMMU group has other devices in use: "
-                f"{', '.join(strange)}"
+                f"{', '.join(foreign)}"
             )
     for pci in plan.initial_drivers:
         await hardware.bind(pci, VFIO)
@@ -67,11 +67,11 @@ async def bind_to_vfio(hardware: Hardware, plan: Plan) -> None:
 
 async def restore_drivers(hardware: Hardware, plan: Plan, others: Iterable[Plan]) -> list[str]:
     """Let those drivers have them that had them before; what could not be done. What is gone needs nothing."""
-    kept = {pci for other in others for pci in other.initial_drivers}
-    there = {one.pci for one in await hardware.functions()}
+    still_bound = {pci for other in others for pci in other.initial_drivers}
+    present = {function.pci for function in await hardware.functions()}
     failed = []
     for pci, driver in plan.initial_drivers.items():
-        if pci in there and pci not in kept:
+        if pci in present and pci not in still_bound:
             try:
                 await hardware.bind(pci, driver)
             except HardwareError as error:
@@ -79,7 +79,7 @@ async def restore_drivers(hardware: Hardware, plan: Plan, others: Iterable[Plan]
     return failed
 
 
-def claim_data(held: PlannedDevice, functions: Mapping[str, Function]) -> Tree:
+def claim_data(device: PlannedDevice, functions: Mapping[str, Function]) -> Tree:
     """For a claim's status."""
-    one = functions[held.device]
-    return {"type": "vfio", "pciBusID": one.pci, "iommuGroup": str(one.group)}
+    function = functions[device.device]
+    return {"type": "vfio", "pciBusID": function.pci, "iommuGroup": str(function.group)}

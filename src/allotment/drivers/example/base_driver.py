@@ -12,7 +12,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from allotment.cdi.spec import ContainerEdits
-from allotment.drivers.driver import AllocatedClaim, HealthUpdate, AllocatedDevice, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, Tree
+from allotment.drivers.driver import (
+    AllocatedClaim,
+    AllocatedDevice,
+    DeviceEvent,
+    DevicePool,
+    HealthUpdate,
+    PreparedClaim,
+    ReadyDevice,
+    Tree,
+)
 from allotment.model.resource import Device, DeviceTaint
 
 Effect = Literal["None", "NoSchedule", "NoExecute"]

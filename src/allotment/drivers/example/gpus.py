@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from allotment.drivers.driver import AllocatedDevice, DevicePool, ClaimError, Tree
+from allotment.drivers.driver import AllocatedDevice, ClaimError, DevicePool, Tree
 from allotment.drivers.example.base_driver import ExampleDriver
 from allotment.fleet.example import GPU_DRIVER, gpu_offering
 from allotment.fleet.modes import Example

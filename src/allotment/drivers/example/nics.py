@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from allotment.drivers.driver import AllocatedDevice, DevicePool, ClaimError
+from allotment.drivers.driver import AllocatedDevice, ClaimError, DevicePool
 from allotment.drivers.example.base_driver import ExampleDriver
 from allotment.fleet.example import NET_DRIVER, nic_groups
 from allotment.vocabulary.parameters.example import NET_KINDS, Burst, net_problems

@@ -12,7 +12,16 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from allotment.cdi.spec import ContainerEdits, merge
-from allotment.drivers.driver import AllocatedClaim, HealthUpdate, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError
+from allotment.drivers.driver import (
+    AllocatedClaim,
+    ClaimError,
+    DeviceEvent,
+    DevicePool,
+    DevicesChanged,
+    HealthUpdate,
+    PreparedClaim,
+    ReadyDevice,
+)
 from allotment.drivers.nvidia import mig, sharing, vfio
 from allotment.drivers.nvidia.config import (
     ALL_ON,
@@ -28,8 +37,8 @@ from allotment.drivers.nvidia.hardware import GpuLost, Hardware, HardwareError, 
 from allotment.drivers.nvidia.health import GpuHealth
 from allotment.drivers.nvidia.inventory import NodeInventory, kind_of
 from allotment.drivers.nvidia.orphan_cleanup import remove_orphans
-from allotment.drivers.nvidia.plan import PlannedDevice, Kind, Plan, decode, decode_known
-from allotment.drivers.nvidia.planner import plan_claim, check_overlap
+from allotment.drivers.nvidia.plan import Kind, Plan, PlannedDevice, decode, decode_known
+from allotment.drivers.nvidia.planner import check_overlap, plan_claim
 from allotment.fleet.modes import DynamicMig, NvidiaMode, Shared
 from allotment.fleet.nvidia import DRIVER
 from allotment.fleet.nvidia.published_devices import Group, offering

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.drivers.nvidia.hardware import MigDevice
-from allotment.drivers.nvidia.plan import PlannedDevice, Kind
+from allotment.drivers.nvidia.plan import Kind, PlannedDevice
 from allotment.fleet.nvidia import Gpu
 
 _WHOLE: Final = re.compile(r"gpu-(\d+)")

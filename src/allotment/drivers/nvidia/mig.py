@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allotment.drivers.driver import ClaimError
 from allotment.drivers.nvidia.hardware import Hardware, MigDevice
-from allotment.drivers.nvidia.plan import PlannedDevice, Plan
+from allotment.drivers.nvidia.plan import Plan, PlannedDevice
 
 
 async def ensure_mig_device(hardware: Hardware, held: PlannedDevice) -> MigDevice:

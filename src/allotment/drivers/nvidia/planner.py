@@ -19,7 +19,7 @@ from allotment.drivers.nvidia.config import (
     memory_limits,
 )
 from allotment.drivers.nvidia.inventory import NodeInventory
-from allotment.drivers.nvidia.plan import PlannedDaemon, PlannedDevice, Plan, TimeSlice, daemon_key
+from allotment.drivers.nvidia.plan import Plan, PlannedDaemon, PlannedDevice, TimeSlice, daemon_key
 from allotment.drivers.nvidia.vfio import several_groups_error
 from allotment.model.quantity import Quantity
 

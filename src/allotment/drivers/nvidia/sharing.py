@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from allotment.drivers.nvidia.config import memory_limits
 from allotment.drivers.nvidia.hardware import Hardware, MpsDaemon
-from allotment.drivers.nvidia.plan import PlannedDaemon, Plan
+from allotment.drivers.nvidia.plan import Plan, PlannedDaemon
 
 
 async def apply_sharing(hardware: Hardware, plan: Plan, uuids: Mapping[int, str]) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from allotment.cdi.naming import qualified_name, transient_name
-from allotment.cdi.spec import ContainerEdits, CdiDevice, InvalidSpec, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, InvalidSpec, Spec
 from allotment.cdi.store import MemoryStore, SpecStore
-from allotment.drivers.driver import AllocatedDevice, PreparedClaim, ClaimError, Tree
-from allotment.drivers.preparation.checkpoint import CheckpointEntry, CheckpointDevice
+from allotment.drivers.driver import AllocatedDevice, ClaimError, PreparedClaim, Tree
+from allotment.drivers.preparation.checkpoint import CheckpointDevice, CheckpointEntry
 from allotment.drivers.preparation.metadata import MetadataFiles
 
 
@@ -46,7 +46,9 @@ class ClaimFiles:
             use="admin" if each.admin_access else "shared" if each.share_id else "alone",
         )
 
-    def build_spec(self, parts: Sequence[CheckpointDevice], prepared: PreparedClaim) -> tuple[tuple[CheckpointDevice, ...], Spec | None]:
+    def build_spec(
+        self, parts: Sequence[CheckpointDevice], prepared: PreparedClaim
+    ) -> tuple[tuple[CheckpointDevice, ...], Spec | None]:
         """The parts as they are told, and the file; a device without edits has no CDI id, for runtimes refuse it."""
         edits: dict[str, ContainerEdits] = {}
         told = []

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import Driver, AllocatedDevice, ClaimError
+from allotment.drivers.driver import AllocatedDevice, ClaimError, Driver
 from allotment.drivers.preparation import configuration
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import ResourceClaim

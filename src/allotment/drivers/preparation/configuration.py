@@ -68,7 +68,10 @@ def read(driver: DriverParameters, entries: Iterable[DeviceAllocationConfigurati
         except ClaimError as error:
             raise ClaimError(f"{place}: {error}", permanent=error.permanent is not False) from None
         found.append(
-            (entry.source != "FromClass", ParameterEntry(place, entry.requests, entry.opaque.parameters["kind"], config))
+            (
+                entry.source != "FromClass",
+                ParameterEntry(place, entry.requests, entry.opaque.parameters["kind"], config),
+            )
         )
     # Class before claim, whatever the order in the list (KEP-4381); each in its own order.
     return tuple(entry for _, entry in sorted(found, key=lambda pair: pair[0]))

@@ -19,7 +19,7 @@ from allotment.cluster.client import Client
 from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.preparation.checkpoint import CheckpointEntry, CheckpointDevice
+from allotment.drivers.preparation.checkpoint import CheckpointDevice, CheckpointEntry
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
 

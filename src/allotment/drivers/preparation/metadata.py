@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from allotment.cdi.naming import qualified_name
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Mount, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Mount, Spec
 from allotment.cdi.store import SpecStore
 from allotment.drivers.driver import AllocatedClaim, PreparedClaim
 from allotment.drivers.preparation.checkpoint import CheckpointDevice

@@ -29,18 +29,18 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.instrumentation import UNOBSERVED, Observing
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import AllocatedClaim, HealthUpdate, Driver, DevicePool, PreparedClaim, ClaimError
+from allotment.drivers.driver import AllocatedClaim, ClaimError, DevicePool, Driver, HealthUpdate, PreparedClaim
 from allotment.drivers.health import HealthTable
 from allotment.drivers.host import CheckpointLocked, DriverHost
 from allotment.drivers.preparation.cdi_files import ClaimFiles
-from allotment.drivers.preparation.checkpoint import VERSION, Checkpoint, CheckpointEntry, CheckpointDevice
-from allotment.drivers.preparation.claims import fetch_claim, allocated_devices
+from allotment.drivers.preparation.checkpoint import VERSION, Checkpoint, CheckpointDevice, CheckpointEntry
+from allotment.drivers.preparation.claims import allocated_devices, fetch_claim
 from allotment.drivers.preparation.device_status import StatusWriter
 from allotment.drivers.preparation.locks import ClaimLocks
 from allotment.drivers.preparation.metadata import metadata_documents
-from allotment.drivers.preparation.recovery import recover, as_claim_error, ensure_running, save, sweep
+from allotment.drivers.preparation.recovery import as_claim_error, ensure_running, recover, save, sweep
 from allotment.kubelet_plugin import messages
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, PreparedDevice
+from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, PluginCallError, PreparedDevice
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
@@ -248,7 +248,9 @@ class NodeDriver:
             for offer in self._pools_found for group in offer.groups for device in group
         }  # fmt: skip
 
-    async def _complete(self, uid: str, entry: CheckpointEntry, prepared: PreparedClaim, told: dict[str, Tree]) -> CheckpointEntry:
+    async def _complete(
+        self, uid: str, entry: CheckpointEntry, prepared: PreparedClaim, told: dict[str, Tree]
+    ) -> CheckpointEntry:
         parts, spec = self._files.build_spec(entry.parts, prepared)
         if spec is not None:
             await self._files.write(uid, spec)
@@ -390,7 +392,11 @@ class NodeDriver:
             await self._clock.sleep(CLEANUP_SECONDS)
             try:
                 await self.clean_up()
-            except (PluginCallError, CheckpointLocked, OSError) as error:  # another process has its turn, or a disk is full
+            except (
+                PluginCallError,
+                CheckpointLocked,
+                OSError,
+            ) as error:  # another process has its turn, or a disk is full
                 log.warning("%s: %s", self.name, error)
 
     async def wait_idle(self) -> None:

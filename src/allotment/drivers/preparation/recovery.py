@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from allotment.drivers.driver import Driver, StatefulDriver, ClaimError, DaemonDriver, SweepingDriver
+from allotment.drivers.driver import ClaimError, DaemonDriver, Driver, StatefulDriver, SweepingDriver
 from allotment.drivers.preparation.cdi_files import ClaimFiles
 from allotment.drivers.preparation.checkpoint import Checkpoint, CheckpointEntry
 

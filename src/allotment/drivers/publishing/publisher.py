@@ -241,7 +241,11 @@ class Publisher:
     async def _reconcile(self, pool: PoolKey, specs: Sequence[ResourceSliceSpec], node: Item[Node]) -> None:
         present = self._slices_of(pool)
         found = match_slices(present, specs)
-        wrong = [index for index, item in found.by_index.items() if not await self._is_current(pool, item, specs[index], node)]
+        wrong = [
+            index
+            for index, item in found.by_index.items()
+            if not await self._is_current(pool, item, specs[index], node)
+        ]
         todo = plan_writes(found, frozenset(wrong), specs)
         # What is gone goes first: even if nothing can be published any more, nobody is given what is not there.
         for item in found.obsolete:
@@ -283,7 +287,9 @@ class Publisher:
             self._record(pool, wanted, asked, spec, item.tree)
             return True
         found = item.value.spec
-        if same_content(found, asked) or (known is not None and known.desired == wanted and same_content(found, known.kept)):
+        if same_content(found, asked) or (
+            known is not None and known.desired == wanted and same_content(found, known.kept)
+        ):
             return True
         if known is not None:
             return False

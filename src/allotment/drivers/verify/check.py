@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
-from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.driver_session import DriverSession
 
 #: ``warn``: no contract asks for it, and users are worse off without it.
 Result = Literal["pass", "FAIL", "warn", "skipped"]

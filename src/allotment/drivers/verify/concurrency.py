@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from allotment.drivers.verify.check import DriverCheck
 from allotment.drivers.verify.claim_fixtures import ClaimFixture
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.prepare import cdi_ids, check_answer, prepare_claim, check_same_answer
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.prepare import cdi_ids, check_answer, check_same_answer, prepare_claim
 from allotment.drivers.verify.unprepare import check_removed
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 
 _T = TypeVar("T")
 
@@ -21,55 +21,55 @@ _CALLERS: Final = 4
 
 
 @asynccontextmanager
-async def _several_claims(trial: DriverSession) -> AsyncIterator[list[ClaimFixture]]:
+async def _several_claims(session: DriverSession) -> AsyncIterator[list[ClaimFixture]]:
     """Three claims, or two where there are no more devices. Raises NotChecked."""
-    specs = [trial.spec()] * _MANY
+    specs = [session.spec()] * _MANY
     try:
-        made = await trial.create_claims(*specs)
+        made = await session.create_claims(*specs)
     except CheckSkipped:
-        made = await trial.create_claims(*specs[1:])
+        made = await session.create_claims(*specs[1:])
     try:
         yield made
     finally:
-        await trial.release(*(each.ref for each in made))
+        await session.release(*(each.ref for each in made))
 
 
-async def _batch(trial: DriverSession) -> str:
-    async with _several_claims(trial) as made:
-        answers = await trial.prepare(*(each.ref for each in made))
+async def _batch(session: DriverSession) -> str:
+    async with _several_claims(session) as made:
+        answers = await session.prepare(*(each.ref for each in made))
         for each in made:
             check_answer(each, answers[each.ref.uid])
-        _check_resolved(trial, [cdi_ids(answers[each.ref.uid]) for each in made])
-        await trial.unprepare(*(each.ref for each in made))
+        _check_resolved(session, [cdi_ids(answers[each.ref.uid]) for each in made])
+        await session.unprepare(*(each.ref for each in made))
         for each in made:
-            check_removed(trial, each)
+            check_removed(session, each)
         return f"{len(made)} claims in one call"
 
 
-async def _concurrent(trial: DriverSession) -> str:
-    async with _several_claims(trial) as made:
-        answers = await _gather([prepare_claim(trial, each) for each in made])
-        _check_resolved(trial, [cdi_ids(answer) for answer in answers])
-        await _gather([trial.unprepare(each.ref) for each in made])
+async def _concurrent(session: DriverSession) -> str:
+    async with _several_claims(session) as made:
+        answers = await _gather([prepare_claim(session, each) for each in made])
+        _check_resolved(session, [cdi_ids(answer) for answer in answers])
+        await _gather([session.unprepare(each.ref) for each in made])
         for each in made:
-            check_removed(trial, each)
+            check_removed(session, each)
         return f"{len(made)} calls at a time"
 
 
-def _check_resolved(trial: DriverSession, ids: Sequence[Sequence[str]]) -> None:
+def _check_resolved(session: DriverSession, ids: Sequence[Sequence[str]]) -> None:
     """Raises Wrong if claims share ids that their devices do not, or one does not resolve."""
     for each in ids:
         if each:
-            trial.cdi.resolve(each)
+            session.cdi.resolve(each)
 
 
-async def _same_claim(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
-        first, *others = await _gather([prepare_claim(trial, made) for _ in range(_CALLERS)])
+async def _same_claim(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
+        first, *others = await _gather([prepare_claim(session, made) for _ in range(_CALLERS)])
         for other in others:
             check_same_answer(first, other)
-        await _gather([trial.unprepare(made.ref) for _ in range(_CALLERS)])
-        check_removed(trial, made)
+        await _gather([session.unprepare(made.ref) for _ in range(_CALLERS)])
+        check_removed(session, made)
     return f"{_CALLERS} calls at a time, one answer"
 
 
@@ -84,20 +84,20 @@ async def _gather(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
     return done
 
 
-async def _hang_up(trial: DriverSession) -> str:
-    for moment in trial.patience.interrupt_at:
-        async with trial.claims(trial.spec()) as (made,):
-            await cancel_after(trial.prepare(made.ref), trial.prepare_seconds * moment)
+async def _hang_up(session: DriverSession) -> str:
+    for moment in session.patience.interrupt_at:
+        async with session.claims(session.spec()) as (made,):
+            await cancel_after(session.prepare(made.ref), session.prepare_seconds * moment)
             try:
-                answer = await prepare_claim(trial, made)
+                answer = await prepare_claim(session, made)
                 if ids := cdi_ids(answer):
-                    trial.cdi.resolve(ids)
-                await cancel_after(trial.unprepare(made.ref), trial.prepare_seconds * moment)
-                await trial.unprepare(made.ref)
-                check_removed(trial, made)
+                    session.cdi.resolve(ids)
+                await cancel_after(session.unprepare(made.ref), session.prepare_seconds * moment)
+                await session.unprepare(made.ref)
+                check_removed(session, made)
             except CheckFailed as wrong:
                 raise CheckFailed(f"after a call that was given up: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{2 * len(trial.patience.interrupt_at)} calls given up, each answered when asked again"
+    return f"{2 * len(session.patience.interrupt_at)} calls given up, each answered when asked again"
 
 
 async def cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncGenerator
 
 from allotment.drivers.verify.check import DriverCheck
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.encoding import HEALTH
 from allotment.kubelet_plugin.messages import PluginCallError
 
@@ -18,15 +18,15 @@ _LONGEST_MESSAGE = 1024
 _AHEAD_SECONDS = 5
 
 
-async def _health(trial: DriverSession) -> str:
-    stream = trial.plugin().health()
+async def _health(session: DriverSession) -> str:
+    stream = session.plugin().health()
     if stream is None:
         raise CheckSkipped(f"the driver does not list {HEALTH}")
     try:
-        devices = await asyncio.wait_for(anext(stream), trial.patience.publish)
+        devices = await asyncio.wait_for(anext(stream), session.patience.publish)
     except TimeoutError:
         raise CheckFailed(
-            f"no message within {trial.patience.publish:g} s",
+            f"no message within {session.patience.publish:g} s",
             "send the full list at once, then whenever it changes, and again before it is 30 s old",
         ) from None
     except StopAsyncIteration:
@@ -36,7 +36,7 @@ async def _health(trial: DriverSession) -> str:
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    published = {(one.spec.pool.name, device.name) for one in await trial.slices() for device in one.spec.devices or ()}
+    published = {(one.spec.pool.name, device.name) for one in await session.slices() for device in one.spec.devices or ()}
     told = {(each.pool, each.device) for each in devices}
     if stray := sorted(told - published):
         raise CheckFailed(

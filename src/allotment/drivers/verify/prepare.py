@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from allotment.cluster.errors import StatusError
 from allotment.drivers.verify.check import DriverCheck
 from allotment.drivers.verify.claim_fixtures import ClaimFixture
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.encoding import V1, V1BETA1
-from allotment.kubelet_plugin.messages import PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import PreparedDevice, PrepareResult
 from allotment.model.trees import Tree
 from allotment.phrases import counted
 
@@ -35,9 +35,13 @@ def check_answer(made: ClaimFixture, answer: PrepareResult) -> Sequence[Prepared
             f"device {', '.join(map(_device_name, sorted(wanted)))}",
         )
     if missing := sorted(wanted - found):
-        raise CheckFailed(f"nothing of device {_device_name(missing[0])}", "answer with every device that was allocated of yours")
+        raise CheckFailed(
+            f"nothing of device {_device_name(missing[0])}", "answer with every device that was allocated of yours"
+        )
     for device in answer.devices:
-        asked = {p.request.partition("/")[0] for p in made.devices if (p.pool, p.device) == (device.pool, device.device)}
+        asked = {
+            p.request.partition("/")[0] for p in made.devices if (p.pool, p.device) == (device.pool, device.device)
+        }
         if wrong := sorted(set(device.requests) - asked):
             raise CheckFailed(
                 f"device {device.device} for request {wrong[0]!r}",
@@ -57,9 +61,9 @@ def _device_name(key: tuple[str, str, str]) -> str:
     return f"{pool}/{device}" + (f" share {share}" if share else "")
 
 
-async def prepare_claim(trial: DriverSession, made: ClaimFixture, version: str = "") -> PrepareResult:
+async def prepare_claim(session: DriverSession, made: ClaimFixture, version: str = "") -> PrepareResult:
     """A claim prepared, with an answer that is as it should be. Raises Wrong."""
-    answer = (await trial.prepare(made.ref, version=version))[made.ref.uid]
+    answer = (await session.prepare(made.ref, version=version))[made.ref.uid]
     check_answer(made, answer)
     return answer
 
@@ -67,59 +71,59 @@ async def prepare_claim(trial: DriverSession, made: ClaimFixture, version: str =
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-async def _prepare(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
+async def _prepare(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
         began = time.monotonic()
-        answer = await prepare_claim(trial, made)
-        trial.prepare_seconds = time.monotonic() - began
+        answer = await prepare_claim(session, made)
+        session.prepare_seconds = time.monotonic() - began
         device = answer.devices[0]
-        return f"{device.pool}/{device.device} in {trial.prepare_seconds * 1000:.0f} ms"
+        return f"{device.pool}/{device.device} in {session.prepare_seconds * 1000:.0f} ms"
 
 
-async def _requests(trial: DriverSession) -> str:
-    choice = trial.fixtures.alternatives("gpu", "first", "second")
+async def _requests(session: DriverSession) -> str:
+    choice = session.fixtures.alternatives("gpu", "first", "second")
     try:
         try:
-            (made,) = await trial.create_claims({"requests": [choice, trial.fixtures.request("aux")]})
+            (made,) = await session.create_claims({"requests": [choice, session.fixtures.request("aux")]})
         except CheckSkipped:  # too few devices for both
-            (made,) = await trial.create_claims({"requests": [choice]})
+            (made,) = await session.create_claims({"requests": [choice]})
     except StatusError as error:
         raise CheckSkipped(f"the cluster takes no alternatives (KEP-4816): {error}") from None
     try:
-        answer = await prepare_claim(trial, made)
+        answer = await prepare_claim(session, made)
     finally:
-        await trial.release(made.ref)
+        await session.release(made.ref)
     found = sorted({name for device in answer.devices for name in device.requests})
     asked = ", ".join(part.request for part in made.devices)
     return f"{', '.join(found)} for {asked}" if found else "none: every container of the pod gets the devices"
 
 
-async def _other_drivers(trial: DriverSession) -> str:
+async def _other_drivers(session: DriverSession) -> str:
     def add(spec: Tree, allocation: Tree) -> None:
         spec["requests"].append({"name": "other", "exactly": {"deviceClassName": _OTHER_DRIVER}})
         allocation["devices"]["results"].append(
             {"request": "other", "driver": _OTHER_DRIVER, "pool": "elsewhere", "device": "none"}
         )
 
-    async with trial.claims(trial.spec(), changed=add) as (made,):
-        answer = await prepare_claim(trial, made)
+    async with session.claims(session.spec(), changed=add) as (made,):
+        answer = await prepare_claim(session, made)
         return f"{len(answer.devices)} of 2 devices"
 
 
-async def _cdi(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
-        ids = cdi_ids(await prepare_claim(trial, made))
+async def _cdi(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
+        ids = cdi_ids(await prepare_claim(session, made))
         if not ids:
             return "no CDI ids: containers get nothing by CDI"
-        return f"{trial.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
+        return f"{session.cdi.resolve(ids)} by {counted(len(ids), 'id')}"
 
 
-async def _twice(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
-        first = await prepare_claim(trial, made)
-        files = trial.cdi.files_of([made.ref.uid])
-        check_same_answer(first, (await trial.prepare(made.ref))[made.ref.uid])
-        if trial.cdi.files_of([made.ref.uid]) != files:
+async def _twice(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
+        first = await prepare_claim(session, made)
+        files = session.cdi.files_of([made.ref.uid])
+        check_same_answer(first, (await session.prepare(made.ref))[made.ref.uid])
+        if session.cdi.files_of([made.ref.uid]) != files:
             raise CheckFailed(
                 f"the CDI file changed: {', '.join(sorted(str(path) for path in files)) or 'it is new'}",
                 "write the same file for the same claim: containers that run already were made from it",
@@ -143,27 +147,27 @@ def _describe(devices: Sequence[PreparedDevice]) -> str:
     return ", ".join(f"{d.pool}/{d.device} [{' '.join(d.cdi_ids)}]" for d in devices) or "nothing"
 
 
-async def _prepare_again(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
-        await prepare_claim(trial, made)
-        await trial.unprepare(made.ref)
-        answer = await prepare_claim(trial, made)
+async def _prepare_again(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
+        await prepare_claim(session, made)
+        await session.unprepare(made.ref)
+        answer = await prepare_claim(session, made)
         if ids := cdi_ids(answer):
-            trial.cdi.resolve(ids)
+            session.cdi.resolve(ids)
         return "prepared, unprepared, prepared"
 
 
-async def _old_version(trial: DriverSession) -> str:
-    if not {V1.name, V1BETA1.name} <= set(trial.versions()):
-        raise CheckSkipped(f"it lists {', '.join(trial.versions())} only")
-    async with trial.claims(trial.spec()) as (made,):
-        new = (await trial.prepare(made.ref, version=V1.name))[made.ref.uid]
+async def _old_version(session: DriverSession) -> str:
+    if not {V1.name, V1BETA1.name} <= set(session.versions()):
+        raise CheckSkipped(f"it lists {', '.join(session.versions())} only")
+    async with session.claims(session.spec()) as (made,):
+        new = (await session.prepare(made.ref, version=V1.name))[made.ref.uid]
         check_answer(made, new)
-        old = (await trial.prepare(made.ref, version=V1BETA1.name))[made.ref.uid]
+        old = (await session.prepare(made.ref, version=V1BETA1.name))[made.ref.uid]
         if old.error:
             raise CheckFailed(f"{V1BETA1.name}: {old.error}", "answer both versions from the same code")
         check_same_answer(new, old, shares=False)
-        await trial.unprepare(made.ref, version=V1BETA1.name)
+        await session.unprepare(made.ref, version=V1BETA1.name)
         return "the same answer"
 
 

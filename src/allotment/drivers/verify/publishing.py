@@ -8,8 +8,8 @@ from typing import NamedTuple
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import NODES
 from allotment.drivers.verify.check import DriverCheck
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
@@ -61,30 +61,30 @@ def is_settled(driver: str, slices: Sequence[ResourceSlice]) -> bool:
     return bool(slices) and not any(pool.problem for pool in pool_states(driver, slices))
 
 
-async def _published(trial: DriverSession) -> str:
-    if trial.life is not None:
-        await trial.stable_slices()  # it has only just begun
-    slices = await trial.wait_for_slices(lambda found: is_settled(trial.driver, found))
+async def _published(session: DriverSession) -> str:
+    if session.life is not None:
+        await session.stable_slices()  # it has only just begun
+    slices = await session.wait_for_slices(lambda found: is_settled(session.driver, found))
     if not slices:
         raise CheckFailed(
-            f"no ResourceSlice of {trial.driver} for node {trial.node}",
+            f"no ResourceSlice of {session.driver} for node {session.node}",
             "publish an empty slice where there are no devices: users can then tell that from a missing driver",
         )
     devices = sum(len(one.spec.devices or ()) for one in slices)
     return f"{counted(devices, 'device')} in {counted(len(slices), 'slice')}"
 
 
-async def _complete(trial: DriverSession) -> str:
-    made = pool_states(trial.driver, await _wait_published(trial))
+async def _complete(session: DriverSession) -> str:
+    made = pool_states(session.driver, await _wait_published(session))
     for pool in made:
         if pool.problem:
             raise CheckFailed(f"pool {pool.name}: {pool.problem}", pool.remedy)
     return "; ".join(f"pool {one.name}: generation {one.generation}" for one in made)
 
 
-async def _valid(trial: DriverSession) -> str:
-    context = Context(trial.features, lambda expression, *, stored: ())  # slices have no expressions
-    slices = await _wait_published(trial)
+async def _valid(session: DriverSession) -> str:
+    context = Context(session.features, lambda expression, *, stored: ())  # slices have no expressions
+    slices = await _wait_published(session)
     for one in slices:
         if error := next(iter(resource_slice(one, context)), None):
             raise CheckFailed(
@@ -95,29 +95,29 @@ async def _valid(trial: DriverSession) -> str:
     return f"{counted(len(slices), 'slice')}, {most} devices at most"
 
 
-async def _has_owner(trial: DriverSession) -> str:
-    local = [one for one in await _wait_published(trial) if one.spec.node_name == trial.node]
+async def _has_owner(session: DriverSession) -> str:
+    local = [one for one in await _wait_published(session) if one.spec.node_name == session.node]
     if not local:
-        raise CheckSkipped(f"no slice is of node {trial.node} alone")
+        raise CheckSkipped(f"no slice is of node {session.node} alone")
     try:
-        uid = (await trial.client.get(NODES, trial.node))["metadata"]["uid"]
+        uid = (await session.client.get(NODES, session.node))["metadata"]["uid"]
     except StatusError as error:
-        raise CheckFailed(f"node {trial.node}: {error}", "use the node's name in the cluster") from None
+        raise CheckFailed(f"node {session.node}: {error}", "use the node's name in the cluster") from None
     for one in local:
         owners = [owner for owner in one.metadata.owner_references if owner.kind == "Node"]
         if not any(owner.uid == uid and owner.controller for owner in owners):
             found = f"owned by {', '.join(f'{o.name} ({o.uid})' for o in owners)}" if owners else "without owner"
             raise CheckFailed(
                 f"ResourceSlice {one.metadata.name}: {found}",
-                f"make Node {trial.node} ({uid}) its controller: without, slices outlive a node that is deleted",
+                f"make Node {session.node} ({uid}) its controller: without, slices outlive a node that is deleted",
             )
-    return f"by node {trial.node}"
+    return f"by node {session.node}"
 
 
-async def _wait_published(trial: DriverSession) -> list[ResourceSlice]:
-    slices = await trial.wait_for_slices(lambda found: is_settled(trial.driver, found))
+async def _wait_published(session: DriverSession) -> list[ResourceSlice]:
+    slices = await session.wait_for_slices(lambda found: is_settled(session.driver, found))
     if not slices:
-        raise CheckSkipped(f"{trial.driver} has published nothing for {trial.node}")
+        raise CheckSkipped(f"{session.driver} has published nothing for {session.node}")
     return slices
 
 

@@ -7,9 +7,9 @@ import uuid
 from typing import Final
 
 from allotment.drivers.verify.check import DriverCheck
-from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.prepare import cdi_ids, check_answer
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.trees import Tree
 
@@ -17,39 +17,39 @@ _READ = "kubeletplugin helper: the claim is read from the API before it is prepa
 _UNKNOWN_PARAMETERS: Final[Tree] = {"apiVersion": "verify.allotment.dev/v1", "kind": "Nonsense", "speed": "of light"}
 
 
-async def _unknown(trial: DriverSession) -> str:
-    await trial.fixtures.create_unallocated()  # so that the namespace is there
-    return await trial.prepare_error(ClaimRef(trial.fixtures.namespace, str(uuid.uuid4()), "never-made"))
+async def _unknown(session: DriverSession) -> str:
+    await session.fixtures.create_unallocated()  # so that the namespace is there
+    return await session.prepare_error(ClaimRef(session.fixtures.namespace, str(uuid.uuid4()), "never-made"))
 
 
-async def _unallocated(trial: DriverSession) -> str:
-    ref = await trial.fixtures.create_unallocated()
+async def _unallocated(session: DriverSession) -> str:
+    ref = await session.fixtures.create_unallocated()
     try:
-        return await trial.prepare_error(ref)
+        return await session.prepare_error(ref)
     finally:
-        await trial.release(ref)
+        await session.release(ref)
 
 
-async def _replaced(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (made,):
+async def _replaced(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (made,):
         old = made.ref._replace(uid=str(uuid.uuid4()))
         try:
-            said = await trial.prepare_error(old)
+            said = await session.prepare_error(old)
         except CheckFailed as wrong:
             raise CheckFailed(
                 wrong.seen, "compare the UID of the call with the claim's: one of the same name may have replaced it"
             ) from None
         finally:
-            await trial.unprepare(old)
-        if left := trial.cdi.files_of([old.uid]):
+            await session.unprepare(old)
+        if left := session.cdi.files_of([old.uid]):
             raise CheckFailed(f"refused, but wrote {min(left)}", "check the UID before the first side effect")
         return said
 
 
-async def _parameters(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec(config=_UNKNOWN_PARAMETERS)) as (made,):
+async def _parameters(session: DriverSession) -> str:
+    async with session.claims(session.spec(config=_UNKNOWN_PARAMETERS)) as (made,):
         try:
-            return await trial.prepare_error(made.ref)
+            return await session.prepare_error(made.ref)
         except CheckFailed as wrong:
             if "was prepared" not in wrong.seen:
                 raise
@@ -59,9 +59,9 @@ async def _parameters(trial: DriverSession) -> str:
         )
 
 
-async def _fails_alone(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec(), trial.spec(config=_UNKNOWN_PARAMETERS)) as (good, bad):
-        answers = await trial.prepare(good.ref, bad.ref)
+async def _fails_alone(session: DriverSession) -> str:
+    async with session.claims(session.spec(), session.spec(config=_UNKNOWN_PARAMETERS)) as (good, bad):
+        answers = await session.prepare(good.ref, bad.ref)
         if not answers[bad.ref.uid].error:
             raise CheckSkipped("the driver refuses no parameters: there is no claim that fails alone")
         answer = answers[good.ref.uid]
@@ -71,20 +71,20 @@ async def _fails_alone(trial: DriverSession) -> str:
             )
         check_answer(good, answer)
         if ids := cdi_ids(answer):
-            trial.cdi.resolve(ids)
+            session.cdi.resolve(ids)
         return "one refused, the other prepared"
 
 
-async def _overlap(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec()) as (first,):
+async def _overlap(session: DriverSession) -> str:
+    async with session.claims(session.spec()) as (first,):
         if any(part.share_id for part in first.devices):
             raise CheckSkipped("the devices here are for several claims at a time")
-        check_answer(first, (await trial.prepare(first.ref))[first.ref.uid])
-        second = await trial.fixtures.create(trial.spec(), copy.deepcopy(first.allocation))
+        check_answer(first, (await session.prepare(first.ref))[first.ref.uid])
+        second = await session.fixtures.create(session.spec(), copy.deepcopy(first.allocation))
         try:
-            said = await trial.prepare_error(second.ref)
+            said = await session.prepare_error(second.ref)
             # The owner has not lost it.
-            check_answer(first, (await trial.prepare(first.ref))[first.ref.uid])
+            check_answer(first, (await session.prepare(first.ref))[first.ref.uid])
         except CheckFailed as wrong:
             if "was prepared" not in wrong.seen:
                 raise
@@ -93,15 +93,15 @@ async def _overlap(trial: DriverSession) -> str:
                 "refuse a device that another claim still has: after a pod is deleted by force both may be there",
             ) from None
         finally:
-            await trial.release(second.ref)
-        await trial.unprepare(first.ref)
-        third = await trial.fixtures.create(trial.spec(), copy.deepcopy(first.allocation))
+            await session.release(second.ref)
+        await session.unprepare(first.ref)
+        third = await session.fixtures.create(session.spec(), copy.deepcopy(first.allocation))
         try:
-            check_answer(third, (await trial.prepare(third.ref))[third.ref.uid])
+            check_answer(third, (await session.prepare(third.ref))[third.ref.uid])
         except CheckFailed as wrong:
             raise CheckFailed(f"after unprepare: {wrong.seen}", "let go of the device in unprepare") from None
         finally:
-            await trial.release(third.ref)
+            await session.release(third.ref)
         return said
 
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from allotment.drivers.verify.check import DriverCheck
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.encoding import HEALTH, VERSIONS
 from allotment.kubelet_plugin.messages import PluginCallError
 from allotment.kubelet_plugin.registration import RegistrationFailed, get_info, register
@@ -20,18 +20,20 @@ _SERVICES = "KEP-4381; kubelet takes the first entry of supported_versions that 
 _NEWER_SERVICES = ("v1.DRAResourceHealth",)
 
 
-def _registration(trial: DriverSession) -> Path:
-    if trial.found.registration is None:
+def _registration(session: DriverSession) -> Path:
+    if session.found.registration is None:
         raise CheckSkipped("no registration socket leads to this one: give the driver's *-reg.sock instead")
-    return trial.found.registration
+    return session.found.registration
 
 
-async def _get_info(trial: DriverSession) -> str:
-    socket = _registration(trial)
+async def _get_info(session: DriverSession) -> str:
+    socket = _registration(session)
     try:
         info = await get_info(socket)
     except RegistrationFailed as error:
-        raise CheckFailed(str(error), "answer GetInfo within 1 s, from a value made before the socket is bound") from None
+        raise CheckFailed(
+            str(error), "answer GetInfo within 1 s, from a value made before the socket is bound"
+        ) from None
     if info.type != "DRAPlugin":
         raise CheckFailed(f"type {info.type!r}", "set type to DRAPlugin: kubelets have no handler for others")
     if wrong := next(iter(names.driver_name(info.name, "name")), None):
@@ -49,16 +51,16 @@ async def _get_info(trial: DriverSession) -> str:
     return f"{info.name} at {info.endpoint}"
 
 
-async def _lists_services(trial: DriverSession) -> str:
-    _registration(trial)
+async def _lists_services(session: DriverSession) -> str:
+    _registration(session)
     known = [version.name for version in VERSIONS]
-    listed = trial.info.versions
+    listed = session.info.versions
     if not any(name in known for name in listed):
         hint = "numbers such as 1.0.0 are not understood since 1.32; " if any(map(_is_number, listed)) else ""
         raise CheckFailed(f"supported_versions {_list(listed)}", f"{hint}list {known[0]}", f"one of {', '.join(known)}")
-    for name in trial.versions():
+    for name in session.versions():
         try:
-            await trial.plugin(name).prepare([])
+            await session.plugin(name).prepare([])
         except PluginCallError as error:
             if "code = Unimplemented " in str(error):
                 raise CheckFailed(f"{name}: {error}", "serve every service that is listed, or do not list it") from None
@@ -75,17 +77,17 @@ def _list(listed: tuple[str, ...]) -> str:
     return ", ".join(listed) or "none"
 
 
-async def _accepts_status(trial: DriverSession) -> str:
+async def _accepts_status(session: DriverSession) -> str:
     try:
         # The kit keeps no list of plugins.
-        await register(_registration(trial), add=lambda info: None, remove=lambda: None)
+        await register(_registration(session), add=lambda info: None, remove=lambda: None)
     except RegistrationFailed as error:
         raise CheckFailed(str(error), "answer NotifyRegistrationStatus with an empty message") from None
     return "told that it is registered"
 
 
-async def _empty_call(trial: DriverSession) -> str:
-    plugin = trial.plugin()
+async def _empty_call(session: DriverSession) -> str:
+    plugin = session.plugin()
     try:
         prepared, unprepared = await plugin.prepare([]), await plugin.unprepare([])
     except PluginCallError as error:

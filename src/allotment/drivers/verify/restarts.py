@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from allotment.drivers.verify.check import DriverCheck
-from allotment.drivers.verify.driver_under_test import DriverSession
-from allotment.drivers.verify.prepare import cdi_ids, prepare_claim, check_same_answer
+from allotment.drivers.verify.driver_session import DriverSession
+from allotment.drivers.verify.prepare import cdi_ids, check_same_answer, prepare_claim
 from allotment.drivers.verify.publishing import changes, is_settled
 from allotment.drivers.verify.registration import CHECKS as INTRODUCING
 from allotment.drivers.verify.unprepare import check_removed
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.phrases import counted, some
 
 _ROLLING = "drivers are updated while pods run"
@@ -20,73 +20,73 @@ _CRASH = "KEP-4381: calls are repeated until they succeed, whatever happened to 
 _POLL_SECONDS = 0.2
 
 
-async def _claims_survive(trial: DriverSession) -> str:
-    async with trial.claims(trial.spec(), trial.spec()) as (one, two):
-        first = await prepare_claim(trial, one)
-        await prepare_claim(trial, two)
-        await trial.restart()
+async def _claims_survive(session: DriverSession) -> str:
+    async with session.claims(session.spec(), session.spec()) as (one, two):
+        first = await prepare_claim(session, one)
+        await prepare_claim(session, two)
+        await session.restart()
         # One is asked for again, as by a kubelet that restarts, too; of the other only its end is heard.
-        second = (await trial.prepare(one.ref))[one.ref.uid]
+        second = (await session.prepare(one.ref))[one.ref.uid]
         check_same_answer(first, second)
         if ids := cdi_ids(second):
-            trial.cdi.resolve(ids)
-        await trial.unprepare(one.ref, two.ref)
-        check_removed(trial, one)
-        check_removed(trial, two)
+            session.cdi.resolve(ids)
+        await session.unprepare(one.ref, two.ref)
+        check_removed(session, one)
+        check_removed(session, two)
     return "prepared before, unprepared after"
 
 
-async def _killed_preparing(trial: DriverSession) -> str:
-    for moment in trial.patience.interrupt_at:
+async def _killed_preparing(session: DriverSession) -> str:
+    for moment in session.patience.interrupt_at:
         for again in (True, False):
-            async with trial.claims(trial.spec()) as (made,):
-                call = asyncio.create_task(trial.prepare(made.ref))
-                await asyncio.wait((call,), timeout=trial.prepare_seconds * moment)
-                await _kill_and_restart(trial, call)
+            async with session.claims(session.spec()) as (made,):
+                call = asyncio.create_task(session.prepare(made.ref))
+                await asyncio.wait((call,), timeout=session.prepare_seconds * moment)
+                await _kill_and_restart(session, call)
                 try:
                     if again:
-                        answer = await prepare_claim(trial, made)
+                        answer = await prepare_claim(session, made)
                         if ids := cdi_ids(answer):
-                            trial.cdi.resolve(ids)
-                    await trial.unprepare(made.ref)
-                    check_removed(trial, made)
+                            session.cdi.resolve(ids)
+                    await session.unprepare(made.ref)
+                    check_removed(session, made)
                 except CheckFailed as wrong:
                     raise CheckFailed(f"after SIGKILL in prepare: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{2 * len(trial.patience.interrupt_at)} times killed, prepared or unprepared after"
+    return f"{2 * len(session.patience.interrupt_at)} times killed, prepared or unprepared after"
 
 
-async def _killed_unpreparing(trial: DriverSession) -> str:
-    for moment in trial.patience.interrupt_at:
-        async with trial.claims(trial.spec()) as (made,):
-            await prepare_claim(trial, made)
-            call = asyncio.create_task(trial.unprepare(made.ref))
-            await asyncio.wait((call,), timeout=trial.prepare_seconds * moment)
-            await _kill_and_restart(trial, call)
+async def _killed_unpreparing(session: DriverSession) -> str:
+    for moment in session.patience.interrupt_at:
+        async with session.claims(session.spec()) as (made,):
+            await prepare_claim(session, made)
+            call = asyncio.create_task(session.unprepare(made.ref))
+            await asyncio.wait((call,), timeout=session.prepare_seconds * moment)
+            await _kill_and_restart(session, call)
             try:
-                await trial.unprepare(made.ref)
-                check_removed(trial, made)
+                await session.unprepare(made.ref)
+                check_removed(session, made)
             except CheckFailed as wrong:
                 raise CheckFailed(f"after SIGKILL in unprepare: {wrong.seen}", wrong.remedy, wrong.wanted) from None
-    return f"{len(trial.patience.interrupt_at)} times killed, unprepared after"
+    return f"{len(session.patience.interrupt_at)} times killed, unprepared after"
 
 
-async def _kill_and_restart(trial: DriverSession, call: asyncio.Task[Any]) -> None:
+async def _kill_and_restart(session: DriverSession, call: asyncio.Task[Any]) -> None:
     """Kill the driver in the middle of a call, and start it again."""
-    await trial.kill()
+    await session.kill()
     with suppress(CheckFailed):
         await call
-    await trial.start()
+    await session.start()
 
 
-async def _slices_survive(trial: DriverSession) -> str:
-    before = await trial.wait_for_slices(lambda found: is_settled(trial.driver, found))
+async def _slices_survive(session: DriverSession) -> str:
+    before = await session.wait_for_slices(lambda found: is_settled(session.driver, found))
     if not before:
-        raise CheckSkipped(f"{trial.driver} has published nothing for {trial.node}")
-    await trial.restart()
+        raise CheckSkipped(f"{session.driver} has published nothing for {session.node}")
+    await session.restart()
     loop = asyncio.get_running_loop()
-    until = loop.time() + trial.patience.quiet
+    until = loop.time() + session.patience.quiet
     while loop.time() < until:
-        if told := changes(before, await trial.slices()):
+        if told := changes(before, await session.slices()):
             raise CheckFailed(
                 f"ResourceSlice {some(told, 1)}",
                 "compare with what is published and write only what differs, but for fields that the cluster drops "
@@ -96,11 +96,11 @@ async def _slices_survive(trial: DriverSession) -> str:
     return f"{counted(len(before), 'slice')}, none written again"
 
 
-async def _registers_again(trial: DriverSession) -> str:
-    await trial.restart()
+async def _registers_again(session: DriverSession) -> str:
+    await session.restart()
     for check in INTRODUCING:
         if check.name != "versions":
-            await check.run(trial)
+            await check.run(session)
     return "introduced and registered"
 
 

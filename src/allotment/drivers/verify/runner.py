@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Iterable
 
 from allotment.cluster.errors import StatusError
-from allotment.drivers.verify.check import DriverCheck, CheckResult
-from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.check import CheckResult, DriverCheck
+from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.suite import CHECKS
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 
 _NO_COMMAND = "needs --command: the kit must start the driver itself"
 
 
 async def verify(
-    trial: DriverSession, on_start: Callable[[DriverCheck], None], on_result: Callable[[CheckResult], None], checks: Iterable[DriverCheck] = CHECKS
+    session: DriverSession,
+    on_start: Callable[[DriverCheck], None],
+    on_result: Callable[[CheckResult], None],
+    checks: Iterable[DriverCheck] = CHECKS,
 ) -> list[CheckResult]:
     """Make the checks; ``begun`` and ``done`` are told as they go. Raises Unreachable when the cluster is gone."""
     rows = []
@@ -26,22 +29,22 @@ async def verify(
         if unavailable:
             row = CheckResult(check, "skipped", unavailable)
         else:
-            row = await _run(trial, check)
-            if row.result in ("FAIL", "warn") and await trial.unavailable():
-                unavailable = await _restart_driver(trial, check)
+            row = await _run(session, check)
+            if row.result in ("FAIL", "warn") and await session.unavailable():
+                unavailable = await _restart_driver(session, check)
             if row.result == "FAIL" and check.name == "prepare":
-                trial.skip_reason = "preparing a single claim fails"
+                session.skip_reason = "preparing a single claim fails"
         row = row._replace(seconds=time.monotonic() - start)
         rows.append(row)
         on_result(row)
     return rows
 
 
-async def _run(trial: DriverSession, check: DriverCheck) -> CheckResult:
-    if check.needs_command and trial.life is None:
+async def _run(session: DriverSession, check: DriverCheck) -> CheckResult:
+    if check.needs_command and session.life is None:
         return CheckResult(check, "skipped", _NO_COMMAND)
     try:
-        return CheckResult(check, "pass", await check.run(trial))
+        return CheckResult(check, "pass", await check.run(session))
     except CheckSkipped as error:
         return CheckResult(check, "skipped", str(error))
     except CheckFailed as error:
@@ -51,12 +54,12 @@ async def _run(trial: DriverSession, check: DriverCheck) -> CheckResult:
         return CheckResult(check, "skipped", f"the cluster refused: {error}")
 
 
-async def _restart_driver(trial: DriverSession, check: DriverCheck) -> str:
+async def _restart_driver(session: DriverSession, check: DriverCheck) -> str:
     """Start the driver again where the kit can; else why the other checks cannot be made."""
-    if trial.life is not None:
+    if session.life is not None:
         try:
-            await trial.kill()
-            await trial.start()
+            await session.kill()
+            await session.start()
         except CheckFailed as error:
             return f"the driver does not come back since {check.name}: {error.seen.splitlines()[0]}"
         return ""

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from allotment.cel import CompileError, Conjunct, DeviceInput, EvaluationError, DeviceReference, Selector, compile_selector
+from allotment.cel import (
+    CompileError,
+    Conjunct,
+    DeviceInput,
+    DeviceReference,
+    EvaluationError,
+    Selector,
+    compile_selector,
+)
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.diagnosis.holders import Holder, Holdings
 from allotment.engine.diagnosis.selector_conditions import one_line

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.cel import ValueComparison, Conjunct, DeviceInput, EvaluationError, DeviceReference
+from allotment.cel import Conjunct, DeviceInput, DeviceReference, EvaluationError, ValueComparison
 from allotment.cel.ordering_operators import method_ordering
 from allotment.engine.claims.constraints import find_attribute
 from allotment.engine.diagnosis.published_names import Published, attribute_kind, did_you_mean, near, qualified

@@ -17,7 +17,7 @@ from allotment.autoscaler.cluster_autoscaler.node_groups import LABEL, NodeGroup
 from allotment.autoscaler.provider import NoCapacity, Refused, Standing, State
 from allotment.cluster.errors import Unreachable
 from allotment.externalgrpc import errors
-from allotment.externalgrpc.cloud_provider import CloudInstance, NodeRef, NodeGroupOptions
+from allotment.externalgrpc.cloud_provider import CloudInstance, NodeGroupOptions, NodeRef
 from allotment.fleet.catalog import catalog
 from allotment.model.core import Node
 from allotment.model.trees import read_value
@@ -84,7 +84,7 @@ class World:
 
 @played
 async def test_groups_as_they_are_shown() -> None:
-    shown = await World().cloud.groups()
+    shown = await World().cloud.node_groups()
     assert [(group.id, group.min_size, group.max_size) for group in shown] == [(G5.id, 1, 4), (MIG.id, 0, 2)]
     assert "1.006 USD/h" in shown[0].debug
 

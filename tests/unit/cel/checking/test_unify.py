@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.cel.checking import types
 from allotment.cel.checking.types import Type, list_of, map_of, optional_of, param
-from allotment.cel.checking.unify import Bindings, is_assignable, are_assignable, most_general, substitute
+from allotment.cel.checking.unify import Bindings, are_assignable, is_assignable, most_general, substitute
 
 A, B = param("A"), param("B")
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from allotment.cel.evaluation.values import (
     ABSENT,
-    EvaluationAborted,
     CostLimitExceeded,
+    EvaluationAborted,
     ListValue,
     MapValue,
     Optional,

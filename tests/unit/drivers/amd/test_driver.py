@@ -17,7 +17,7 @@ from allotment.cdi.store import MemoryStore
 from allotment.drivers.amd.config import VERSION
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
-from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, DevicesChanged, ClaimError
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ClaimError, DevicesChanged
 from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.slice_builder import build_slices
@@ -158,12 +158,12 @@ async def test_a_partition_comes_with_its_device_files_and_their_groups(node: No
 @on_a_node("mi300x-8x-oam")
 async def test_a_gpu_that_is_gone_cannot_be_prepared_and_can_be_given_back(node: Node) -> None:
     await node.prepare("c", "gpu-1-128")
-    node.hardware.inject_faults("gpu-0=gone")
+    node.hardware.set_faults("gpu-0=gone")
     assert len(await node.devices()) == 7
     with pytest.raises(ClaimError, match="n1/gpu-1-128 is not on this node"):
         await node.prepare("d", "gpu-1-128")
     await node.unprepare("c")
-    node.hardware.inject_faults("")
+    node.hardware.set_faults("")
     assert len(await node.devices()) == 8
 
 
@@ -171,7 +171,7 @@ def test_faults_are_read_strictly() -> None:
     node = Node("mi300x-8x-oam")
     for text in ("gpu-8=gone", "gpu-0=xid-79", "card1=gone"):
         with pytest.raises(ValueError, match=r"wanted|no GPU"):
-            node.hardware.inject_faults(text)
+            node.hardware.set_faults(text)
 
 
 @on_a_node("mi300x-8x-oam")
@@ -180,13 +180,13 @@ async def test_gpus_that_come_and_go_are_news(node: Node) -> None:
     seen = asyncio.ensure_future(anext(aiter(news)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    node.hardware.inject_faults("gpu-0=gone")
+    node.hardware.set_faults("gpu-0=gone")
     assert isinstance(await asyncio.wait_for(seen, 5), DevicesChanged)
 
 
 @on_a_node("mi300x-8x-oam")
 async def test_what_changed_before_anybody_watched_is_news_too(node: Node) -> None:
-    node.hardware.inject_faults("gpu-0=gone")
+    node.hardware.set_faults("gpu-0=gone")
     assert isinstance(await asyncio.wait_for(anext(aiter(node.driver.watch())), 5), DevicesChanged)
 
 
@@ -254,7 +254,7 @@ async def test_an_administrator_sees_all_parts_and_changes_nothing(node: Node) -
 async def test_what_was_prepared_before_a_restart_is_known_after_it(node: Node) -> None:
     await node.prepare("a", "gpu-1-cpx-nps4")
     before = await node.devices()
-    node.hardware.inject_faults("gpu-0=gone")
+    node.hardware.set_faults("gpu-0=gone")
     driver = node.restarted()
     driver.restore(tuple(node.plans.values()))
     after = await node.devices()
@@ -279,9 +279,9 @@ async def test_a_change_of_the_memory_mode_is_news(node: Node) -> None:
 async def test_undoing_needs_no_hardware_and_can_be_repeated(node: Node) -> None:
     await node.prepare("a", "gpu-0-cpx-nps1")
     plan = node.plans["a"]
-    node.hardware.inject_faults(",".join(f"gpu-{n}=gone" for n in range(8)))
+    node.hardware.set_faults(",".join(f"gpu-{n}=gone" for n in range(8)))
     await node.driver.unprepare(plan)
-    node.hardware.inject_faults("")
+    node.hardware.set_faults("")
     await node.driver.unprepare(plan)
     await node.driver.unprepare(plan)
     assert await node.modes() == ["spx_nps1"] * 8

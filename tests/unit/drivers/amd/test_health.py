@@ -13,7 +13,7 @@ from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.kernel_files import HostFiles
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
 from allotment.drivers.amd.simulated.sysfs_tree import write_tree
-from allotment.drivers.driver import HealthUpdate, DeviceEvent, DevicesChanged
+from allotment.drivers.driver import DeviceEvent, DevicesChanged, HealthUpdate
 from allotment.fleet import hardware, parse_fleet, parse_mode
 from allotment.fleet.amd import gpus_of
 from tests.unit.cluster import idle
@@ -100,12 +100,12 @@ def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:
         seen = asyncio.ensure_future(conditions(news, driver, 8))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        node.inject_faults("gpu-1=ras")
+        node.set_faults("gpu-1=ras")
         first = await seen
         assert [told(one) for one in first] == [(f"gpu-{9 + n}-{136 + n}", "Unhealthy", {RAS: "umc"}) for n in range(8)]
-        node.inject_faults("gpu-1=lost")
+        node.set_faults("gpu-1=lost")
         assert {tuple(told(one)[2]) for one in await conditions(news, driver, 8)} == {(LOST,)}
-        node.inject_faults("")
+        node.set_faults("")
         last = await conditions(news, driver, 8)
         assert {one.device for one in last} == {one.device for one in first}
         assert all(one == HealthUpdate(one.device, "Healthy") for one in last)
@@ -117,7 +117,7 @@ def test_a_gpu_that_is_ill_from_the_start_is_told() -> None:
     async def story() -> None:
         (machine,) = parse_fleet(["n1=mi300x-8x-oam/spx@v0"])
         node = SimulatedHardware(machine)
-        node.inject_faults("gpu-0=ras")
+        node.set_faults("gpu-0=ras")
         driver = AmdDriver(node, "n1", vocabulary="v0")
         await driver.discover()
         (one,) = await conditions(driver.watch(), driver, 1)
@@ -130,7 +130,7 @@ def test_an_ill_gpu_that_is_divided_taints_its_parts_too() -> None:
     async def story() -> None:
         (machine,) = parse_fleet(["n1=mi300x/auto"])
         node = SimulatedHardware(machine)
-        node.inject_faults("gpu-0=ras")
+        node.set_faults("gpu-0=ras")
         driver = AmdDriver(node, "n1", auto_partition=True)
         (offer,) = await driver.discover()
         found = await conditions(driver.watch(), driver, 5)

@@ -20,7 +20,7 @@ from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import Hardware, HardwareError
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
-from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ReadyDevice, ClaimError
+from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, ClaimError, ReadyDevice
 from allotment.drivers.host import DriverHost, MemoryStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.publishing.slice_builder import build_slices
@@ -174,12 +174,12 @@ def test_a_gpu_keeps_its_name_when_another_goes_and_undoing_does_not_need_it() -
         node = await simulated()
         await node.prepare("c", "gpu-vfio-1")
         assert isinstance(node.hardware, SimulatedHardware)
-        node.hardware.inject_faults("gpu-0=gone,gpu-1=gone")
+        node.hardware.set_faults("gpu-0=gone,gpu-1=gone")
         assert (await node.names())[0] == "gpu-vfio-2"
         with pytest.raises(ClaimError, match=r"n1/gpu-vfio-0 is not on this node \(any more\)"):
             await node.prepare("d", "gpu-vfio-0")
         await node.unprepare("c")
-        node.hardware.inject_faults("")
+        node.hardware.set_faults("")
         assert sorted(await node.names()) == [f"gpu-vfio-{number}" for number in range(8)]
 
     idle.run(told())
@@ -273,8 +273,8 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
         opened.mkdir(parents=True)
         (opened / "4").symlink_to("/dev/dri/renderD128")
         with pytest.raises(HardwareError, match="process 123 has it open"):
-            await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, leaving=0.01)
-        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, leaving=5))
+            await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=0.01)
+        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=5))
         await asyncio.sleep(0.02)
         (opened / "4").unlink()
         await waiting

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.driver import HealthUpdate, DeviceEvent, DevicesChanged
+from allotment.drivers.driver import DeviceEvent, DevicesChanged, HealthUpdate
 from allotment.drivers.nvidia.driver import NvidiaDriver
 from allotment.drivers.nvidia.hardware import Xid
 from allotment.drivers.nvidia.health import IGNORED, LOST_TAINT, XID_TAINT, GpuHealth

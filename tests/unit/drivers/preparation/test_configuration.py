@@ -46,7 +46,7 @@ class Reader:
     name = "gpu.test"
     configs = CONFIGS
 
-    def suits(self, device: str, config: Any) -> bool:
+    def config_applies(self, device: str, config: Any) -> bool:
         return isinstance(config, PartConfig) == device.startswith("part-")
 
     def validate(self, config: Any) -> None:

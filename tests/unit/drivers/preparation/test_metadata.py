@@ -12,7 +12,7 @@ from allotment.cdi.lookup import CdiDevices
 from allotment.cdi.spec import ContainerEdits
 from allotment.cdi.store import FolderStore
 from allotment.drivers.driver import AllocatedClaim, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice
-from allotment.drivers.host import FileStorage, DriverHost
+from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.kubelet_plugin.messages import ClaimRef
 from allotment.model.resource import Device, DeviceAttribute
@@ -56,7 +56,9 @@ class Node:
     async def driver(self, *, metadata: bool = True) -> NodeDriver:
         plugin = self.folder / "plugin"
         storage, cdi = FileStorage(plugin / "checkpoint.json"), FolderStore(self.folder / "cdi")
-        driver = node_driver(self.vendor, DriverHost(NODE, "boot-1", storage, cdi, plugin), self.client, metadata=metadata)
+        driver = node_driver(
+            self.vendor, DriverHost(NODE, "boot-1", storage, cdi, plugin), self.client, metadata=metadata
+        )
         await driver.recover()
         await driver.discover_pools()
         return driver

@@ -12,7 +12,7 @@ import pytest
 from allotment.cdi.store import MemoryStore
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
-from allotment.drivers.driver import HealthUpdate, DeviceEvent, DevicesChanged
+from allotment.drivers.driver import DeviceEvent, DevicesChanged, HealthUpdate
 from allotment.drivers.host import MemoryStorage
 from allotment.kubelet_plugin.messages import ClaimRef, PreparedDevice
 from allotment.model.resource import DeviceTaint
@@ -366,7 +366,7 @@ class Wanted:
         self.offers: list[Any] = []
         self.came = asyncio.Event()
 
-    def want(self, driver: str, node: str, offers: Any) -> None:
+    def set_pools(self, driver: str, node: str, offers: Any) -> None:
         assert (driver, node) == (DRIVER, NODE)
         self.offers.append(offers)
         self.came.set()
@@ -457,7 +457,7 @@ def test_a_driver_that_watches_nothing_knows_nothing_of_health_and_one_that_fail
 
 def test_foreign_cdi_files_are_never_touched() -> None:
     async def main() -> None:
-        from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+        from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 
         cdi = MemoryStore()
         foreign = Spec("vendor.com/gpu", (CdiDevice("all", ContainerEdits(env=("A=1",))),))
@@ -498,7 +498,7 @@ def test_while_nobody_can_watch_the_devices_nobody_says_that_they_are_well() -> 
                 yield news
 
     class Published:
-        def want(self, driver: str, node: str, offers: object) -> None:
+        def set_pools(self, driver: str, node: str, offers: object) -> None:
             """Whatever it is."""
 
     async def main() -> None:

@@ -14,7 +14,7 @@ import pytest
 from allotment.cdi.store import FolderStore
 from allotment.cluster.resources import CLAIMS
 from allotment.drivers import host as hosts
-from allotment.drivers.host import FileStorage, CheckpointLocked
+from allotment.drivers.host import CheckpointLocked, FileStorage
 from allotment.kubelet_plugin.messages import PluginCallError
 from tests.unit.cluster import idle
 from tests.unit.cluster.memory import MemoryClient

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from allotment.drivers import host as hosts
-from allotment.drivers.driver import AllocatedClaim, PreparedClaim, ClaimError
+from allotment.drivers.driver import AllocatedClaim, ClaimError, PreparedClaim
 from allotment.drivers.preparation import node_driver as framework
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.model.trees import Tree
@@ -159,7 +159,7 @@ def test_another_process_that_keeps_the_lock_is_no_reason_to_end(tmp_path: Path,
     monkeypatch.setattr(framework, "CLEAN_SECONDS", 0.01)
 
     class Nothing:
-        def want(self, driver: str, node: str, offers: object) -> None:
+        def set_pools(self, driver: str, node: str, offers: object) -> None:
             pass
 
     async def main() -> None:

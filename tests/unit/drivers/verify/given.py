@@ -17,11 +17,11 @@ from allotment.cdi.store import FolderStore
 from allotment.cluster.clock import Clock
 from allotment.drivers.driver import Driver
 from allotment.drivers.example import ExampleGpus
-from allotment.drivers.host import FileStorage, DriverHost
+from allotment.drivers.host import DriverHost, FileStorage
 from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.drivers.verify.cdi_folders import CdiFolders
-from allotment.drivers.verify.check import DriverCheck, CheckResult
-from allotment.drivers.verify.driver_under_test import Timeouts, DriverSession, wait_for_driver
+from allotment.drivers.verify.check import CheckResult, DriverCheck
+from allotment.drivers.verify.driver_session import DriverSession, Timeouts, wait_for_driver
 from allotment.drivers.verify.runner import verify
 from allotment.drivers.verify.suite import CHECKS
 from allotment.kubelet_plugin.messages import ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult

@@ -9,7 +9,7 @@ import pytest
 
 from allotment.cluster.client import Listing
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
-from allotment.drivers.verify.driver_under_test import DriverSession
+from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.verdict import CheckSkipped
 from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import NODE, World, trial

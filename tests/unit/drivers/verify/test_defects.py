@@ -14,13 +14,20 @@ from typing import Any
 
 import pytest
 
-from allotment.cdi.spec import ContainerEdits, CdiDevice, Spec
+from allotment.cdi.spec import CdiDevice, ContainerEdits, Spec
 from allotment.cdi.store import FolderStore
 from allotment.cluster.client import Listing
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import CLAIMS, SLICES
 from allotment.drivers.verify.suite import CHECKS
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, DeviceHealth, KubeletPlugin, PrepareResult, PreparedDevice
+from allotment.kubelet_plugin.messages import (
+    ClaimRef,
+    DeviceHealth,
+    KubeletPlugin,
+    PluginCallError,
+    PreparedDevice,
+    PrepareResult,
+)
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
 from tests.unit.drivers.verify.given import IN_VAIN, Bent, World, introduced, trial, verified

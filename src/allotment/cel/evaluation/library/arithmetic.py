@@ -12,7 +12,16 @@ from typing import Final, NoReturn
 
 from allotment.cel.evaluation import timestamps
 from allotment.cel.evaluation.equality import COMPARABLE, NO_SUCH_OVERLOAD, compare, equal_in_search
-from allotment.cel.evaluation.values import CostLimitExceeded, Duration, CelError, ListValue, MapValue, Timestamp, Uint, Value
+from allotment.cel.evaluation.values import (
+    CelError,
+    CostLimitExceeded,
+    Duration,
+    ListValue,
+    MapValue,
+    Timestamp,
+    Uint,
+    Value,
+)
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from allotment.cel.evaluation import float_format, timestamps
 from allotment.cel.evaluation.library.arithmetic import checked_int64, checked_uint64
-from allotment.cel.evaluation.values import Duration, CelError, Timestamp, TypeValue, Uint, Value, type_name
+from allotment.cel.evaluation.values import CelError, Duration, Timestamp, TypeValue, Uint, Value, type_name
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)

@@ -14,9 +14,9 @@ from allotment.cel.evaluation import float_format
 from allotment.cel.evaluation.library import conversions
 from allotment.cel.evaluation.library.arithmetic import MAX_STRING_LENGTH
 from allotment.cel.evaluation.values import (
+    CelError,
     CostLimitExceeded,
     Duration,
-    CelError,
     ListValue,
     MapValue,
     Timestamp,

@@ -17,9 +17,9 @@ from allotment.cel.evaluation.value_format import go_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
+    CelError,
     CostLimitExceeded,
     Duration,
-    CelError,
     ListValue,
     MapValue,
     Optional,

@@ -9,8 +9,8 @@ from allotment.cel.evaluation import value_format
 from allotment.cel.evaluation.values import (
     ABSENT,
     NONE,
-    Duration,
     CelError,
+    Duration,
     ListValue,
     MapValue,
     Optional,

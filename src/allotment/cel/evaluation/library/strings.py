@@ -10,7 +10,7 @@ from allotment.cel.evaluation import value_format
 from allotment.cel.evaluation.equality import NO_SUCH_OVERLOAD
 from allotment.cel.evaluation.library import format_string
 from allotment.cel.evaluation.library.arithmetic import MAX_STRING_LENGTH, raise_no_such_overload
-from allotment.cel.evaluation.values import CostLimitExceeded, CelError, ListValue, Optional, TypeValue, Value
+from allotment.cel.evaluation.values import CelError, CostLimitExceeded, ListValue, Optional, TypeValue, Value
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER: Final = {c: c + 32 for c in range(65, 91)}

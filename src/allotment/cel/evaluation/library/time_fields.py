@@ -21,7 +21,7 @@ from allotment.cel.evaluation.timestamps import (
     date_from_days,
     days_since_epoch,
 )
-from allotment.cel.evaluation.values import Duration, CelError, Timestamp, Value
+from allotment.cel.evaluation.values import CelError, Duration, Timestamp, Value
 from allotment.model.quoting import quote
 
 

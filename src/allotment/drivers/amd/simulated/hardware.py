@@ -36,25 +36,25 @@ class SimulatedHardware(KernelHardware):
 
     def __init__(self, simulated_files: Machine, state: Path | None = None) -> None:
         model = simulated_files.hardware.accelerator
-        dies = max((one.per_gpu for one in model.partitions), default=1)
+        dies = max((profile.per_gpu for profile in model.partitions), default=1)
         gpus = gpus_of(simulated_files.hardware, simulated_files.node, simulated_files.mode)
         virtual = simulated_files.mode if isinstance(simulated_files.mode, VirtualMachines) else None
         functions = functions_of(simulated_files.hardware, virtual) if virtual is not None else ()
         self.machine = SimulatedFiles(gpus, model.gfx, dies, functions, state)
         super().__init__(self.machine, Clock(), reload=self.machine.reload)
 
-    async def call(self, question: Callable[[], T]) -> T:
+    async def call(self, function: Callable[[], T]) -> T:
         """At once: these files are in memory."""
-        return question()
+        return function()
 
     async def changes(self) -> AsyncIterator[None]:
         """GPUs or partitions came or went."""
         while True:
-            moved = self.machine.changed
-            await moved.wait()
+            changed = self.machine.changed
+            await changed.wait()
             yield
 
-    def inject_faults(self, text: str) -> None:
+    def set_faults(self, text: str) -> None:
         """Break what the text says (``gpu-3=gone``, by number in the order of PCI addresses) and mend the rest.
 
         ``gone``: no longer there; ``lost``: there, and does not answer; ``ras``: memory errors that could not be
@@ -62,13 +62,13 @@ class SimulatedHardware(KernelHardware):
         """
         faults: dict[int, str] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
-            found = _FAULT.fullmatch(part)
-            if found is None:
+            match = _FAULT.fullmatch(part)
+            if match is None:
                 raise ValueError(f"wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
-            if int(found[1]) >= self.machine.count:
-                raise ValueError(f"no GPU gpu-{found[1]}; this node has {self.machine.count}")
-            faults[int(found[1])] = found[2]
-        self.machine.inject_faults(faults)
+            if int(match[1]) >= self.machine.count:
+                raise ValueError(f"no GPU gpu-{match[1]}; this node has {self.machine.count}")
+            faults[int(match[1])] = match[2]
+        self.machine.set_faults(faults)
 
 
 class SimulatedFiles:
@@ -83,29 +83,29 @@ class SimulatedFiles:
         self._dies = dies
         self._functions = SimulatedFunctions(functions)
         self._faults: Mapping[int, str] = {}
-        self._memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
+        self._pending_memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
         self.changed = asyncio.Event()
         #: How often the module was loaded anew.
         self.reloads = 0
-        self._kept = StateFile(state)
-        self._recall(self._kept.read())
-        self._build()
+        self._state_file = StateFile(state)
+        self._restore(self._state_file.read())
+        self._rebuild()
 
     # --- the files ------------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> str | None:
         """The text of a file."""
-        content = self._tree.get(self._real(path))
+        content = self._tree.get(self._resolve(path))
         return content.strip() if isinstance(content, str) else None
 
     def listdir(self, path: str) -> tuple[str, ...]:
         """What is in a folder."""
-        return tuple(sorted(self._folders.get(self._real(path), ())))
+        return tuple(sorted(self._folders.get(self._resolve(path), ())))
 
     def readlink(self, path: str) -> str | None:
         """What a symbolic link says."""
         folder, slash, name = path.rpartition("/")
-        content = self._tree.get(f"{self._real(folder)}{slash}{name}")
+        content = self._tree.get(f"{self._resolve(folder)}{slash}{name}")
         return content.target if isinstance(content, SymbolicLink) else None
 
     def group_id(self, path: str) -> int | None:
@@ -115,34 +115,34 @@ class SimulatedFiles:
 
     def write(self, path: str, text: str) -> None:
         """Set a mode, or bind a driver. Raises OSError."""
-        real = self._real(path)
-        device, _, name = real.rpartition("/")
+        resolved = self._resolve(path)
+        device, _, name = resolved.rpartition("/")
         gpu = self._gpus.get(device.rpartition("/")[2])
-        if real not in self._tree:
+        if resolved not in self._tree:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        if self._functions.write(real, text):
-            self._keep()
-            self._build()
+        if self._functions.write(resolved, text):
+            self._save()
+            self._rebuild()
             return
         if gpu is None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         mode = text.strip().lower()
-        if name == "current_memory_partition" and any(mode == one.memory for one in gpu.settings):
-            self._memory[gpu.pci] = mode
+        if name == "current_memory_partition" and any(mode == setting.memory for setting in gpu.settings):
+            self._pending_memory[gpu.pci] = mode
         elif name == "current_compute_partition":
-            self._divide(gpu, mode, gpu.memory)
-            self._build()
+            self._repartition(gpu, mode, gpu.memory)
+            self._rebuild()
         else:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-        self._keep()
+        self._save()
 
-    def _real(self, path: str) -> str:
+    def _resolve(self, path: str) -> str:
         """The path without links."""
         parts = path.split("/")
         for end in range(len(parts), 0, -1):
             content = self._tree.get("/".join(parts[:end]))
             if isinstance(content, SymbolicLink):
-                return self._real(os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:]))))
+                return self._resolve(os.path.normpath("/".join((*parts[: end - 1], content.target, *parts[end:]))))
         return path
 
     @property
@@ -155,46 +155,46 @@ class SimulatedFiles:
     async def reload(self) -> None:
         """Load the module anew."""
         self.reloads += 1
-        for pci, memory in self._memory.items():
+        for pci, memory in self._pending_memory.items():
             gpu = self._gpus[pci]
             # A memory mode brings a compute mode that goes with it.
-            fitting = [one.compute for one in gpu.settings if one.memory == memory]
-            self._divide(gpu, gpu.compute if gpu.compute in fitting else fitting[0], memory)
-        self._memory.clear()
-        self._keep()
-        self._build()
+            compute_modes = [setting.compute for setting in gpu.settings if setting.memory == memory]
+            self._repartition(gpu, gpu.compute if gpu.compute in compute_modes else compute_modes[0], memory)
+        self._pending_memory.clear()
+        self._save()
+        self._rebuild()
 
-    def inject_faults(self, faults: Mapping[int, str]) -> None:
+    def set_faults(self, faults: Mapping[int, str]) -> None:
         """These GPUs have these faults, and all others are well."""
         if faults != self._faults:
             self._faults = faults
-            self._build()
+            self._rebuild()
 
-    def _recall(self, settings: SimulatedState) -> None:
+    def _restore(self, settings: SimulatedState) -> None:
         for pci, (compute, memory) in settings.modes.items():
             gpu = self._gpus[pci]
             if (gpu.compute, gpu.memory) != (compute, memory):
-                self._divide(gpu, compute, memory)
-        self._memory |= settings.waiting
+                self._repartition(gpu, compute, memory)
+        self._pending_memory |= settings.waiting
         self._functions.restore(settings.drivers, settings.overrides)
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         modes = {pci: (gpu.compute, gpu.memory) for pci, gpu in self._gpus.items() if gpu.settings}
-        self._kept.write(SimulatedState(modes, self._memory, self._functions.drivers, self._functions.overrides))
+        self._state_file.write(SimulatedState(modes, self._pending_memory, self._functions.drivers, self._functions.overrides))
 
-    def _divide(self, gpu: Gpu, compute: str, memory: str) -> None:
-        setting = next((one for one in gpu.settings if (one.compute, one.memory) == (compute, memory)), None)
+    def _repartition(self, gpu: Gpu, compute: str, memory: str) -> None:
+        setting = next((candidate for candidate in gpu.settings if (candidate.compute, candidate.memory) == (compute, memory)), None)
         if setting is None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        self._gpus[gpu.pci] = gpu._replace(compute=compute, memory=memory, parts=_parts(gpu, setting))
+        self._gpus[gpu.pci] = gpu._replace(compute=compute, memory=memory, parts=_equal_parts(gpu, setting))
 
-    def _build(self) -> None:
-        there = {pci: self._faults.get(number, "") for number, pci in enumerate(self._gpus)}
-        there = {pci: fault for pci, fault in there.items() if fault != "gone"}
-        ours = [self._gpus[pci] for pci in there if not self._functions.is_detached(pci)]
-        self._tree: FileTree = sysfs_tree(ours, self._gfx, self._dies) | self._functions.tree(there)
-        for gpu in ours:
-            self._tree |= health_files(gpu, there[gpu.pci])
+    def _rebuild(self) -> None:
+        present = {pci: self._faults.get(number, "") for number, pci in enumerate(self._gpus)}
+        present = {pci: fault for pci, fault in present.items() if fault != "gone"}
+        driven = [self._gpus[pci] for pci in present if not self._functions.is_detached(pci)]
+        self._tree: FileTree = sysfs_tree(driven, self._gfx, self._dies) | self._functions.tree(present)
+        for gpu in driven:
+            self._tree |= health_files(gpu, present[gpu.pci])
         self._folders: dict[str, set[str]] = {}
         for path in self._tree:
             while path:
@@ -204,7 +204,7 @@ class SimulatedFiles:
         self.changed = asyncio.Event()
 
 
-def _parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:
+def _equal_parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:
     """As many parts as the setting says, each with its share; the DRM numbers after the GPU's own are free for them."""
     count, first = setting.parts, gpu.parts[0]
     share = Part(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.drivers.amd.pci_binding import VFIO
-from allotment.drivers.amd.simulated.sysfs_tree import SymbolicLink, DeviceFile, FileTree
+from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink
 from allotment.drivers.amd.sysfs import PCI
 from allotment.fleet.amd import Function
 from allotment.fleet.amd.vfio import VENDOR
@@ -24,14 +24,14 @@ class SimulatedFunctions:
     """The functions of a machine. GPUs that have virtual ones belong to the driver that manages these."""
 
     def __init__(self, functions: Sequence[Function] = ()) -> None:
-        self.by_address = {one.pci: one for one in functions}
-        self._meant_for = {one.pci: one.driver for one in functions}
+        self.by_address = {function.pci: function for function in functions}
+        self._default_drivers = {function.pci: function.driver for function in functions}
         self.overrides: dict[str, str] = {}
 
     @property
     def drivers(self) -> dict[str, str]:
         """Who drives each function now."""
-        return {pci: one.driver for pci, one in self.by_address.items()}
+        return {pci: function.driver for pci, function in self.by_address.items()}
 
     def restore(self, drivers: Mapping[str, str], overrides: Mapping[str, str]) -> None:
         """Have it as an earlier process left it."""
@@ -41,9 +41,9 @@ class SimulatedFunctions:
 
     def is_detached(self, pci: str) -> bool:
         """Whether something else than AMD's driver has a GPU."""
-        one = self.by_address.get(pci)
-        parents = {function.parent for function in self.by_address.values()}
-        return pci in parents if one is None else one.driver != "amdgpu"
+        function = self.by_address.get(pci)
+        parents = {other.parent for other in self.by_address.values()}
+        return pci in parents if function is None else function.driver != "amdgpu"
 
     def write(self, path: str, text: str) -> bool:
         """What the kernel makes of a write; whether the file is one of these. Raises OSError."""
@@ -52,23 +52,23 @@ class SimulatedFunctions:
         if name == "driver_override":
             self.overrides[folder.rpartition("/")[2]] = pci
         elif name == "unbind":
-            one = self.by_address.get(pci)
-            if one is None or one.driver != folder.rpartition("/")[2]:
+            function = self.by_address.get(pci)
+            if function is None or function.driver != folder.rpartition("/")[2]:
                 raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), path)
-            self.by_address[pci] = one._replace(driver="")
+            self.by_address[pci] = function._replace(driver="")
         elif path == _PROBE:
-            one = self.by_address[pci]
-            self.by_address[pci] = one._replace(driver=one.driver or self.overrides.get(pci) or self._meant_for[pci])
+            function = self.by_address[pci]
+            self.by_address[pci] = function._replace(driver=function.driver or self.overrides.get(pci) or self._default_drivers[pci])
         else:
             return False
         return True
 
-    def tree(self, there: Iterable[str]) -> FileTree:
+    def tree(self, gpus: Iterable[str]) -> FileTree:
         """The files. ``there``: addresses of the GPUs that are; functions of others are gone with them."""
         if not self.by_address:
             return {}
-        places = set(there)
-        found: FileTree = {
+        present = set(gpus)
+        files: FileTree = {
             _PROBE: "",
             "dev/vfio/vfio": DeviceFile(0),
             "sys/class/misc/vfio/dev": "10:196\n",
@@ -76,52 +76,52 @@ class SimulatedFunctions:
             "sys/class/misc/iommu/dev": "10:126\n",
         }
         parents: dict[str, Function] = {}
-        for number, one in enumerate(self.by_address.values()):
-            if (one.parent or one.pci) not in places:
+        for number, function in enumerate(self.by_address.values()):
+            if (function.parent or function.pci) not in present:
                 continue
-            found |= _function(one)
-            found[f"{_device(one)}/driver_override"] = f"{self.overrides.get(one.pci) or '(null)'}\n"
-            if one.driver == VFIO:
-                found |= _handed_over(one, number)
-            if one.parent:
-                parents[one.parent] = one
-        for pci, one in parents.items():
-            whole = one._replace(pci=pci, parent="", device_id=one.model, driver=_MANAGER, group=-1)
-            found |= _function(whole)
-            found[f"{_device(whole)}/sriov_numvfs"] = f"{one.share}\n"
-        return found
+            files |= _function_files(function)
+            files[f"{_device_path(function)}/driver_override"] = f"{self.overrides.get(function.pci) or '(null)'}\n"
+            if function.driver == VFIO:
+                files |= _vfio_files(function, number)
+            if function.parent:
+                parents[function.parent] = function
+        for pci, function in parents.items():
+            gpu = function._replace(pci=pci, parent="", device_id=function.model, driver=_MANAGER, group=-1)
+            files |= _function_files(gpu)
+            files[f"{_device_path(gpu)}/sriov_numvfs"] = f"{function.share}\n"
+        return files
 
 
-def _device(one: Function) -> str:
-    return f"sys/devices/{one.pcie_root or 'virtual'}/{one.pci}"
+def _device_path(function: Function) -> str:
+    return f"sys/devices/{function.pcie_root or 'virtual'}/{function.pci}"
 
 
-def _function(one: Function) -> FileTree:
-    device = _device(one)
-    found: FileTree = {
-        f"{PCI}/{one.pci}": SymbolicLink(f"../../../{device.removeprefix('sys/')}"),
+def _function_files(function: Function) -> FileTree:
+    device = _device_path(function)
+    files: FileTree = {
+        f"{PCI}/{function.pci}": SymbolicLink(f"../../../{device.removeprefix('sys/')}"),
         f"{device}/vendor": f"{VENDOR}\n",
         f"{device}/class": f"{_CLASS}\n",
-        f"{device}/device": f"{one.device_id}\n",
-        f"{device}/numa_node": f"{-1 if one.numa is None else one.numa}\n",
+        f"{device}/device": f"{function.device_id}\n",
+        f"{device}/numa_node": f"{-1 if function.numa is None else function.numa}\n",
     }
-    if one.group >= 0:
-        found[f"{device}/iommu_group"] = SymbolicLink(f"../../../kernel/iommu_groups/{one.group}")
-        found[f"sys/kernel/iommu_groups/{one.group}/devices/{one.pci}"] = ""
-    if one.parent:
-        found[f"{device}/physfn"] = SymbolicLink(f"../{one.parent}")
-    elif one.slots:
-        found |= {f"{device}/sriov_totalvfs": f"{one.slots}\n", f"{device}/sriov_numvfs": "0\n"}
-    if one.driver:
-        found[f"{device}/driver"] = SymbolicLink(f"../../../bus/pci/drivers/{one.driver}")
-        found[f"{_DRIVERS}/{one.driver}/unbind"] = ""
-    return found
+    if function.group >= 0:
+        files[f"{device}/iommu_group"] = SymbolicLink(f"../../../kernel/iommu_groups/{function.group}")
+        files[f"sys/kernel/iommu_groups/{function.group}/devices/{function.pci}"] = ""
+    if function.parent:
+        files[f"{device}/physfn"] = SymbolicLink(f"../{function.parent}")
+    elif function.slots:
+        files |= {f"{device}/sriov_totalvfs": f"{function.slots}\n", f"{device}/sriov_numvfs": "0\n"}
+    if function.driver:
+        files[f"{device}/driver"] = SymbolicLink(f"../../../bus/pci/drivers/{function.driver}")
+        files[f"{_DRIVERS}/{function.driver}/unbind"] = ""
+    return files
 
 
-def _handed_over(one: Function, number: int) -> FileTree:
+def _vfio_files(function: Function, number: int) -> FileTree:
     return {
-        f"dev/vfio/{one.group}": DeviceFile(0),
-        f"sys/class/vfio/{one.group}/dev": f"{_VFIO_MAJOR}:{one.group}\n",
-        f"{_device(one)}/vfio-dev/vfio{number}/dev": f"{_VFIO_MAJOR}:{128 + number}\n",
+        f"dev/vfio/{function.group}": DeviceFile(0),
+        f"sys/class/vfio/{function.group}/dev": f"{_VFIO_MAJOR}:{function.group}\n",
+        f"{_device_path(function)}/vfio-dev/vfio{number}/dev": f"{_VFIO_MAJOR}:{128 + number}\n",
         f"dev/vfio/devices/vfio{number}": DeviceFile(0),
     }

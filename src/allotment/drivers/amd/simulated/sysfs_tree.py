@@ -13,8 +13,8 @@ from allotment.fleet.amd import Gpu, Part
 DRM_MAJOR: Final = 226
 KFD_MAJOR: Final = 511
 #: Groups ``video`` and ``render`` of a Debian.
-VIDEO: Final = 44
-RENDER: Final = 109
+VIDEO_GROUP: Final = 44
+RENDER_GROUP: Final = 109
 _VENDOR: Final = "0x1002"
 
 
@@ -35,18 +35,18 @@ FileTree = dict[str, "str | SymbolicLink | DeviceFile"]
 
 def sysfs_tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> FileTree:
     """The files of a machine. ``dies``: of a GPU, which is into how many parts it can be divided."""
-    found: FileTree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
+    files: FileTree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
     if gpus:
-        found |= {
+        files |= {
             "sys/class/kfd/kfd/dev": f"{KFD_MAJOR}:0\n",
-            "dev/kfd": DeviceFile(RENDER),
+            "dev/kfd": DeviceFile(RENDER_GROUP),
             f"{MODULE}/version": gpus[0].driver_version + "\n",
             f"{MODULE}/srcversion": gpus[0].driver_source + "\n",
         }
     nodes = partitions = 0
     for gpu in gpus:
         device = f"sys/devices/{gpu.pcie_root or 'virtual'}/{gpu.pci}"
-        found |= _device(gpu, device)
+        files |= _gpu_files(gpu, device)
         for number, part in enumerate(gpu.parts):
             nodes += 1
             if number:
@@ -54,20 +54,20 @@ def sysfs_tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> FileT
                 partitions += 1
             else:
                 folder = device
-            found |= dict(_drm(folder, part))
-            found |= _compute_node(nodes, gpu, number, gfx, max(1, dies // len(gpu.parts)))
-    return found
+            files |= dict(_drm_files(folder, part))
+            files |= _compute_node_files(nodes, gpu, number, gfx, max(1, dies // len(gpu.parts)))
+    return files
 
 
 def write_tree(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -> None:
     """The same as a folder: what a driver finds that is told to look there."""
     for path, content in sysfs_tree(gpus, gfx, dies).items():
-        at = root / path
-        at.parent.mkdir(parents=True, exist_ok=True)
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, SymbolicLink):
-            at.symlink_to(content.target)
+            file.symlink_to(content.target)
         else:
-            at.write_text(content if isinstance(content, str) else "")
+            file.write_text(content if isinstance(content, str) else "")
 
 
 def health_files(gpu: Gpu, fault: str = "") -> FileTree:
@@ -81,8 +81,8 @@ def health_files(gpu: Gpu, fault: str = "") -> FileTree:
     }
 
 
-def _device(gpu: Gpu, device: str) -> FileTree:
-    found: FileTree = {
+def _gpu_files(gpu: Gpu, device: str) -> FileTree:
+    files: FileTree = {
         f"{GPUS}/{gpu.pci}": SymbolicLink(f"../../../../{device.removeprefix('sys/')}"),
         f"{PCI}/{gpu.pci}": SymbolicLink(f"../../../{device.removeprefix('sys/')}"),
         f"{device}/vendor": f"{_VENDOR}\n",
@@ -91,24 +91,24 @@ def _device(gpu: Gpu, device: str) -> FileTree:
         f"{device}/numa_node": f"{-1 if gpu.numa is None else gpu.numa}\n",
     }
     if gpu.compute:
-        names = ", ".join(dict.fromkeys(one.compute.upper() for one in gpu.settings))
-        found |= {
+        names = ", ".join(dict.fromkeys(setting.compute.upper() for setting in gpu.settings))
+        files |= {
             f"{device}/current_compute_partition": f"{gpu.compute.upper()}\n",
             f"{device}/available_compute_partition": f"{names}\n",
         }
     if gpu.memory:
-        found[f"{device}/current_memory_partition"] = f"{gpu.memory.upper()}\n"
-    return found
+        files[f"{device}/current_memory_partition"] = f"{gpu.memory.upper()}\n"
+    return files
 
 
-def _drm(folder: str, part: Part) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
-    for name, minor, group in ((f"card{part.card}", part.card, VIDEO), (f"renderD{part.render}", part.render, RENDER)):
+def _drm_files(folder: str, part: Part) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
+    for name, minor, group in ((f"card{part.card}", part.card, VIDEO_GROUP), (f"renderD{part.render}", part.render, RENDER_GROUP)):
         yield f"{folder}/drm/{name}/dev", f"{DRM_MAJOR}:{minor}\n"
         yield f"sys/class/drm/{name}", SymbolicLink(f"../../{folder.removeprefix('sys/')}/drm/{name}")
         yield f"dev/dri/{name}", DeviceFile(group)
 
 
-def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> FileTree:
+def _compute_node_files(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> FileTree:
     domain, bus, rest = gpu.pci.split(":")
     slot, function = rest.split(".")
     location = int(bus, 16) << 8 | int(slot, 16) << 3 | int(function)
@@ -118,7 +118,7 @@ def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> File
         "cpu_cores_count": 0,
         "simd_count": part.simd_units,
         "simd_per_cu": per_unit,
-        "gfx_target_version": _target(gfx),
+        "gfx_target_version": _target_version(gfx),
         "vendor_id": 0x1002,
         "device_id": int(gpu.device_id, 16),
         # A divided GPU's nodes carry the number of the part above the address.
@@ -128,14 +128,14 @@ def _compute_node(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -> File
         "unique_id": int(gpu.unique_id),
         "num_xcc": dies,
     }
-    found: FileTree = {f"{TOPOLOGY}/{node}/properties": "".join(f"{name} {value}\n" for name, value in numbers.items())}
+    files: FileTree = {f"{TOPOLOGY}/{node}/properties": "".join(f"{name} {value}\n" for name, value in numbers.items())}
     if part.memory_bytes is not None:
         bank = f"heap_type 1\nsize_in_bytes {part.memory_bytes}\nflags 0\n"
-        found[f"{TOPOLOGY}/{node}/mem_banks/0/properties"] = bank
-    return found
+        files[f"{TOPOLOGY}/{node}/mem_banks/0/properties"] = bank
+    return files
 
 
-def _target(gfx: str) -> int:
+def _target_version(gfx: str) -> int:
     """KFD's number for an instruction set.
 
     >>> _target("gfx942"), _target("gfx90a"), _target("gfx1100")

@@ -16,7 +16,16 @@ from allotment.cdi.spec import ContainerEdits
 from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import NODES
-from allotment.drivers.driver import AllocatedClaim, AllocatedDevice, DeviceEvent, DevicePool, PreparedClaim, ReadyDevice, DevicesChanged, ClaimError
+from allotment.drivers.driver import (
+    AllocatedClaim,
+    AllocatedDevice,
+    ClaimError,
+    DeviceEvent,
+    DevicePool,
+    DevicesChanged,
+    PreparedClaim,
+    ReadyDevice,
+)
 from allotment.drivers.nvidia.compute_domain.domains import ComputeDomain, DomainLookup
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
 from allotment.drivers.nvidia.compute_domain.names import (

@@ -15,7 +15,15 @@ from typing import ParamSpec, TypeVar
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia import nvml
-from allotment.drivers.nvidia.hardware import GpusChanged, ComputeMode, Event, GpuLost, MigDevice, MpsDaemon, Unmonitored
+from allotment.drivers.nvidia.hardware import (
+    ComputeMode,
+    Event,
+    GpuLost,
+    GpusChanged,
+    MigDevice,
+    MpsDaemon,
+    Unmonitored,
+)
 from allotment.drivers.nvidia.host import container_edits, sysfs, vfio
 from allotment.drivers.nvidia.host.mps import MpsDaemons
 from allotment.drivers.nvidia.host.roots import Roots

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
 from allotment.drivers.nvidia.host.roots import Roots
-from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, iommu_group_peers, iommu_group, read
+from allotment.drivers.nvidia.host.sysfs import device_folder, driver_of, iommu_group, iommu_group_peers, read
 
 VFIO = "vfio-pci"
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from allotment.drivers.nvidia.simulated.device_memory import OutOfMemory
-from allotment.drivers.nvidia.simulated.engine import Activity, ComputeError, ComputeEngine
+from allotment.drivers.nvidia.simulated.engine import Activity, ComputeEngine, ComputeError
 from allotment.drivers.nvidia.simulated.multiprocessors import SECOND
 from allotment.drivers.nvidia.simulated.share import ComputeShare
 from allotment.model.trees import Tree

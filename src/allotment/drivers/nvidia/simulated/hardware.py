@@ -17,10 +17,10 @@ from typing import Final
 
 from allotment.cdi.spec import ContainerEdits
 from allotment.drivers.nvidia.hardware import (
-    GpusChanged,
     ComputeMode,
     Event,
     GpuLost,
+    GpusChanged,
     HardwareError,
     MigDevice,
     MpsDaemon,
@@ -29,7 +29,7 @@ from allotment.drivers.nvidia.hardware import (
 )
 from allotment.drivers.nvidia.simulated import container_edits as edits
 from allotment.drivers.nvidia.simulated import state as physics
-from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, Moment, HardwareStep
+from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, HardwareStep, Moment
 from allotment.drivers.nvidia.simulated.grants import Grant, share_of
 from allotment.drivers.nvidia.simulated.share import ComputeShare
 from allotment.drivers.nvidia.simulated.state import Card, SimulatedState

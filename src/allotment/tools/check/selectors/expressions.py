@@ -23,9 +23,9 @@ from allotment.cel.device_references import selection_chain
 from allotment.cel.errors import CompileError, Issue
 from allotment.cel.evaluation.values import Value
 from allotment.cel.selector import Selector, compile_in_environment
-from allotment.cel.source_spans import TextSpan, SourceSpans, parse_spans
+from allotment.cel.source_spans import SourceSpans, TextSpan, parse_spans
 from allotment.cel.syntax import ast
-from allotment.cel.syntax.ast import Call, Const, Ident, ListExpr, Node, Select, ChainOperand, walk
+from allotment.cel.syntax.ast import Call, ChainOperand, Const, Ident, ListExpr, Node, Select, walk
 from allotment.cel.syntax.lexer import Token, tokenize
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.views import SelectorView

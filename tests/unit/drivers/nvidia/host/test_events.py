@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.hardware import GpusChanged, Event, Hardware, Unmonitored, Xid
+from allotment.drivers.nvidia.hardware import Event, GpusChanged, Hardware, Unmonitored, Xid
 from tests.nvml.library import A100, T4
 from tests.nvml.machine import Machine
 from tests.unit.drivers.nvidia.host.hosting import on

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, ProgramSession, ComputeServer
+from allotment.drivers.nvidia.simulated.compute_server import VARIABLE, ComputeServer, ProgramSession
 from allotment.drivers.nvidia.simulated.engine import ComputeError
 from allotment.drivers.nvidia.simulated.share import ComputeShare
 from tests.unit.cluster import idle

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.hardware import GpusChanged, GpuLost, HardwareError, MpsDaemon, Xid
+from allotment.drivers.nvidia.hardware import GpuLost, GpusChanged, HardwareError, MpsDaemon, Xid
 from allotment.drivers.nvidia.simulated.declared_faults import DeclaredFaults
 from allotment.drivers.nvidia.simulated.fault_injection import Crash
 from allotment.drivers.nvidia.simulated.hardware import SimulatedHardware

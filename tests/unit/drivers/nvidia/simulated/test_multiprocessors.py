@@ -6,7 +6,14 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.drivers.nvidia.simulated.multiprocessors import SECOND, SLICES, SWITCH, Multiprocessors, Span, max_min_fair
+from allotment.drivers.nvidia.simulated.multiprocessors import (
+    SECOND,
+    SLICES,
+    SWITCH,
+    Multiprocessors,
+    Span,
+    max_min_fair,
+)
 
 MS = 1_000_000
 

@@ -22,7 +22,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
         yield RuleMatch(
             document,
             path,
-            "an entry of resourceClaims has no source: the name of the claim or template is next to name",
+            "Kubernetes 1.31 removed source: the name of the claim or template is a field of the entry itself",
             help="" if fix else "write resourceClaimName or resourceClaimTemplateName next to name",
             fix=fix,
             at_key=True,

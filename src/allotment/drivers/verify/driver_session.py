@@ -14,13 +14,13 @@ from allotment.cluster.client import Client
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import SLICES
 from allotment.drivers.verify.cdi_folders import CdiFolders
-from allotment.drivers.verify.claim_fixtures import ClaimFixture, ClaimFixtures, ClaimChange, unchanged
-from allotment.drivers.verify.driver_process import ProcessExited, DriverProcess
-from allotment.drivers.verify.socket_discovery import DriverSockets, DriverNotFound, find_driver
-from allotment.drivers.verify.verdict import CheckSkipped, CheckFailed
+from allotment.drivers.verify.claim_fixtures import ClaimChange, ClaimFixture, ClaimFixtures, unchanged
+from allotment.drivers.verify.driver_process import DriverProcess, ProcessExited
+from allotment.drivers.verify.socket_discovery import DriverNotFound, DriverSockets, find_driver
+from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.kubelet_plugin.client import CALL_SECONDS, PluginClient, PluginInfo
 from allotment.kubelet_plugin.encoding import V1, V1BETA1, VERSIONS
-from allotment.kubelet_plugin.messages import PluginCallError, ClaimRef, PrepareResult
+from allotment.kubelet_plugin.messages import ClaimRef, PluginCallError, PrepareResult
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree, read_value
@@ -283,6 +283,10 @@ async def wait_for_driver(socket: Path, life: DriverProcess | None, seconds: flo
         else:
             # A driver that starts has its endpoint before it has the socket that tells of it.
             alone = alone or loop.time()
-            if found.registration is not None or life is None or loop.time() > min(alone + _REGISTRATION_SECONDS, until):
+            if (
+                found.registration is not None
+                or life is None
+                or loop.time() > min(alone + _REGISTRATION_SECONDS, until)
+            ):
                 return found
         await asyncio.sleep(_POLL_SECONDS)
