@@ -34,14 +34,14 @@ class SimulatedHardware(KernelHardware):
     Without a clock, for nothing here has to be looked at again and again.
     """
 
-    def __init__(self, simulated_files: Machine, state: Path | None = None) -> None:
-        model = simulated_files.hardware.accelerator
+    def __init__(self, machine: Machine, state: Path | None = None) -> None:
+        model = machine.hardware.accelerator
         dies = max((profile.per_gpu for profile in model.partitions), default=1)
-        gpus = gpus_of(simulated_files.hardware, simulated_files.node, simulated_files.mode)
-        virtual = simulated_files.mode if isinstance(simulated_files.mode, VirtualMachines) else None
-        functions = functions_of(simulated_files.hardware, virtual) if virtual is not None else ()
-        self.machine = SimulatedFiles(gpus, model.gfx, dies, functions, state)
-        super().__init__(self.machine, Clock(), reload=self.machine.reload)
+        gpus = gpus_of(machine.hardware, machine.node, machine.mode)
+        virtual = machine.mode if isinstance(machine.mode, VirtualMachines) else None
+        functions = functions_of(machine.hardware, virtual) if virtual is not None else ()
+        self.simulated_files = SimulatedFiles(gpus, model.gfx, dies, functions, state)
+        super().__init__(self.simulated_files, Clock(), reload=self.simulated_files.reload)
 
     async def call(self, function: Callable[[], T]) -> T:
         """At once: these files are in memory."""
@@ -50,7 +50,7 @@ class SimulatedHardware(KernelHardware):
     async def changes(self) -> AsyncIterator[None]:
         """GPUs or partitions came or went."""
         while True:
-            changed = self.machine.changed
+            changed = self.simulated_files.changed
             await changed.wait()
             yield
 
@@ -65,10 +65,10 @@ class SimulatedHardware(KernelHardware):
             match = _FAULT.fullmatch(part)
             if match is None:
                 raise ValueError(f"wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
-            if int(match[1]) >= self.machine.count:
-                raise ValueError(f"no GPU gpu-{match[1]}; this node has {self.machine.count}")
+            if int(match[1]) >= self.simulated_files.count:
+                raise ValueError(f"no GPU gpu-{match[1]}; this node has {self.simulated_files.count}")
             faults[int(match[1])] = match[2]
-        self.machine.set_faults(faults)
+        self.simulated_files.set_faults(faults)
 
 
 class SimulatedFiles:
