@@ -1,8 +1,8 @@
 """What is made from the program, so that it cannot say anything else: ``python -m tests.packaging.made_files``.
 
 The chart's rules come from the table of permissions, its dashboards and alerts from that of metrics, its DeviceClasses
-from those that a lab has; what kustomize takes comes from the chart, by helm; the page's table from the chart's values.
-Tests compare.
+from those that a lab has; what kustomize takes comes from the chart, by helm; the page's table from the chart's
+values; the glossary from the word list of the project. Tests compare.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from allotment.tools.permissions.admission_policy import own_node_policy
 from allotment.tools.permissions.components import PARTS
 from allotment.tools.permissions.roles import rule_tree
 from allotment.tools.permissions.rule import Part, Rule
+from tests.language import glossary
 from tests.packaging import helm, values_page
 
 DRIVERS: Final = {"nvidia": NVIDIA_DRIVER, "amd": AMD_DRIVER}
@@ -125,6 +126,7 @@ def _plain(trees: Iterable[Tree]) -> str:
 
 def write() -> None:
     """Write all of them."""
+    _put(glossary.PAGE, glossary.page())
     for path, text in chart_files():
         _put(path, text)
     program = helm.program("helm")
