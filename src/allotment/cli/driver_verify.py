@@ -162,7 +162,7 @@ def _report(trial: DriverSession, rows: Sequence[CheckResult]) -> dict[str, Any]
     return {
         "driver": trial.driver,
         "node": trial.node,
-        "registration": str(trial.found.registration or ""),
+        "registration": str(trial.sockets.registration or ""),
         "endpoint": str(trial.info.endpoint),
         "summary": {result: sum(row.result == result for row in rows) for result in _COLOURS},
         "checks": [_data(row) for row in rows],
