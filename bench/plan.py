@@ -90,8 +90,8 @@ def planned(pods: Iterable[TracePod], seconds: float, *, rivals: bool) -> Planne
     )
     for name, rule in rules if rivals else ():
         theirs = rule()
-        others.append((name, theirs.cost / packing.bound, sum(n for _, n in theirs.left)))
-    return Planned(len(question.problem.kinds), len(question.problem.bins), course, packing, asked, tuple(others))
+        others.append((name, theirs.cost / packing.bound, sum(n for _, n in theirs.unpacked)))
+    return Planned(len(question.problem.kinds), len(question.problem.bin_types), course, packing, asked, tuple(others))
 
 
 def drawn(traces: Path, mix: str, count: int) -> list[TracePod]:
@@ -108,7 +108,7 @@ def _line(mix: str, pods: int, found: Planned, early: float, late: float) -> str
     course = found.course
     first = course.points[0]
     rivals = " ".join(f"{ratio:10.2f}{'*' if left else ' '}" for _, ratio, left in found.rivals)
-    left = sum(n for _, n in found.packing.left)
+    left = sum(n for _, n in found.packing.unpacked)
     return (
         f"{mix:<12}{pods:>6}{found.kinds:>7}{found.sorts:>7}{found.packing.cost / 1e6:>10,.2f}"
         f"{first[0]:>7.1f}{_ratio(first[1] / first[2]):>7}{_ratio(course.at(early)):>7}{_ratio(course.at(late)):>7}"

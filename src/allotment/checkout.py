@@ -11,13 +11,13 @@ from types import ModuleType
 APPLICATION = "gpu_fractal"
 
 
-def examples() -> Path | None:
+def examples_folder() -> Path | None:
     """The folder of examples, if this package is that of a source tree; None where it is installed by itself."""
     folder = Path(__file__).parents[2] / "examples"
     return folder if (folder / APPLICATION).is_dir() else None
 
 
-def application(folder: Path, module: str) -> ModuleType:
+def application_module(folder: Path, module: str) -> ModuleType:
     """A module of the demonstration's application, whose source is in ``folder``."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

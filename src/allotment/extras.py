@@ -34,17 +34,17 @@ PACKAGES: Final[Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 
 
-class MissingExtra(ImportError):
+class MissingExtraError(ImportError):
     """Raised where packages of an extra are required and not installed; the text names them and how to install them."""
 
 
-def missing(*extras: str, modules: Sequence[str] = ()) -> list[str]:
+def missing_packages(*extras: str, modules: Sequence[str] = ()) -> list[str]:
     """The packages of the extras that are not installed. ``modules``: those that are looked for, if not all."""
     wanted = modules or [module for extra in extras for module in MODULES[extra]]
     return [PACKAGES.get(module, module) for module in dict.fromkeys(wanted) if not _installed(module)]
 
 
-def install(*extras: str) -> str:
+def install_command(*extras: str) -> str:
     """The command that installs the extras.
 
     >>> install("cluster", "drivers")
@@ -58,8 +58,8 @@ def require(purpose: str, *extras: str, modules: Sequence[str] = ()) -> None:
 
     ``purpose`` is the subject of the error: "connecting to a cluster". ``modules``: those that it needs, if not all.
     """
-    if packages := missing(*extras, modules=modules):
-        raise MissingExtra(f"{purpose} requires {', '.join(packages)}: {install(*extras)}")
+    if packages := missing_packages(*extras, modules=modules):
+        raise MissingExtraError(f"{purpose} requires {', '.join(packages)}: {install_command(*extras)}")
 
 
 def _installed(module: str) -> bool:

@@ -1,6 +1,6 @@
-"""What every gRPC protocol here shares: messages as bytes and back, and the text of a failed call.
+"""Protobuf encoding and decoding, and error texts, for all gRPC services and clients of Allotment.
 
-The same message gives the same bytes. Bytes that are no message are reported in grpc-go's words, which its users know.
+Encoding is deterministic. The errors have the texts of grpc-go, which Kubernetes users know and search for.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from google.protobuf.message import DecodeError, Message
 
 _M = TypeVar("_M", bound=Message)
 
-#: A status travels in a header, and peers see nothing of one over 8 KiB. Escaped, a byte takes up to three.
+#: A status is sent in an HTTP/2 header, and clients drop headers over 8 KiB. Percent encoding triples a byte.
 _MAX_DETAILS_BYTES: Final = 2048
 
 
 class InvalidMessage(Exception):
-    """What a peer sent is no message of the kind that was due; the text is grpc-go's."""
+    """Raised for bytes that are not a message of the expected type; the text is grpc-go's."""
 
     def __init__(self) -> None:
         super().__init__("grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data")
 
 
 def encode(message: Message) -> bytes:
-    """The same bytes for the same message: maps sorted by key."""
+    """Return the message as bytes, equal for equal messages: map entries are sorted by key."""
     return message.SerializeToString(deterministic=True)
 
 
 def decode(kind: type[_M], data: bytes) -> _M:
-    """The message in ``data``. Raises Garbled; gRPC's own way is to log it and hand on None."""
+    """Parse ``data`` as a message of type ``kind``. Raises InvalidMessage.
+
+    A deserializer that raises in gRPC's own code is logged, and the caller gets None.
+    """
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -36,7 +39,7 @@ def decode(kind: type[_M], data: bytes) -> _M:
 
 
 def truncate_details(details: str) -> str:
-    """``details``, cut to what fits into a gRPC status."""
+    """Return ``details``, shortened to fit into a gRPC status."""
     data = details.encode(errors="replace")
     if len(data) <= _MAX_DETAILS_BYTES:
         return data.decode()

@@ -17,13 +17,13 @@ def plural(noun: str) -> str:
     return " or ".join(word + ("es" if word.endswith(_SIBILANTS) else "s") for word in noun.split(" or "))
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, singular: str, plural_form: str = "") -> str:
     """A number and what it counts; ``many`` is the plural where it is not regular.
 
     >>> counted(1, "pod"), counted(0, "pod"), counted(2, "device that matches", "devices that match")
     ('1 pod', '0 pods', '2 devices that match')
     """
-    return f"{number} {one if number == 1 else many or plural(one)}"
+    return f"{number} {singular if number == 1 else plural_form or plural(singular)}"
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
@@ -45,15 +45,15 @@ def either(words: Iterable[str]) -> str:
     return listed(words, "or")
 
 
-def some(names: Sequence[str], most: int = 3, noun: str = "") -> str:
+def first_few(names: Sequence[str], limit: int = 3, noun: str = "") -> str:
     """The first names, and how many more there are; ``noun``: what they are.
 
     >>> some(["a", "b"]), some(["a", "b", "c", "d"]), some(["a", "b", "c"], 1, "claim")
     ('a, b', 'a, b, c and 1 more', 'a and 2 more claims')
     """
-    rest = len(names) - most
+    rest = len(names) - limit
     more = counted(rest, f"more {noun}") if noun else f"{rest} more"
-    return ", ".join(names[:most]) + (f" and {more}" if rest > 0 else "")
+    return ", ".join(names[:limit]) + (f" and {more}" if rest > 0 else "")
 
 
 def quoted(name: str) -> str:

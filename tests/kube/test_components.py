@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allotment.components.registry import SCHEDULER_NAME
-from allotment.model.contested_claims import tree_is_set_aside
+from allotment.model.contested_claims import is_contested_tree
 from allotment.tools.permissions.components import lease_of
 from bench.real_kube import ApiServer
 from tests.components.process import LED, Component, get, running, value
@@ -65,7 +65,7 @@ def test_beside_kube_scheduler_and_the_next_copy_goes_on_when_the_leader_is_kill
             assert second.stop() == 0
     assert cluster.ask("GET", LEASE)[1]["spec"]["holderIdentity"] == ""
     # Where both schedulers took one device, ours has stepped back; the claim that it set aside is no pod's.
-    allocations = [claim["status"]["allocation"] for claim in items(cluster, CLAIMS) if not tree_is_set_aside(claim)]
+    allocations = [claim["status"]["allocation"] for claim in items(cluster, CLAIMS) if not is_contested_tree(claim)]
     devices = [allocation["devices"]["results"][0]["device"] for allocation in allocations]
     assert len(set(devices)) == len(devices) == 3
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allotment.cluster.resources import CLAIMS, DEPLOYMENTS, POD_GROUPS, PODS
-from allotment.drivers.nvidia.compute_domain.kind import install
+from allotment.drivers.nvidia.compute_domain.crd import install
 from allotment.lab.drivers import GATES
 from allotment.model.trees import Tree
 from tests.lab.driven import (

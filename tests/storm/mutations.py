@@ -24,7 +24,7 @@ from allotment.cli.check.sarif import log
 from allotment.cli.check.text_output import Told, tell
 from allotment.cli.output.console import Screen
 from allotment.model.features import RELEASES, Features
-from allotment.model.loading import commentary, load_text
+from allotment.model.loading import find_comments, load_text
 from allotment.model.serialization import to_json
 from allotment.tools.check.bundle import Bundle, CheckSettings, TargetCluster
 from allotment.tools.check.catalog import rules_by_code
@@ -79,7 +79,7 @@ def _sources(bundle: Bundle) -> Mapping[str, str]:
 
 
 def _remarks(text: str) -> Counter[str]:
-    return Counter(comment.text.strip() for comment in commentary(text).comments)
+    return Counter(comment.text.strip() for comment in find_comments(text).comments)
 
 
 def sources(folders: Sequence[Path]) -> list[str]:

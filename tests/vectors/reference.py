@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, PoolID, Unfit
-from allotment.engine.claims.eligibility import Examiner
-from allotment.engine.claims.requests import Ask, Compiler, Shape
-from allotment.engine.cluster.devices import Record
+from allotment.engine.claims.eligibility import DeviceMatcher
+from allotment.engine.claims.requests import Subrequest, ClaimCompiler, ClaimShape
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.layout import NodeView
 from allotment.engine.cluster.node_selection import reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
@@ -79,14 +79,14 @@ def allocate(
     limit: int = 1_000_000,
 ) -> Answer:
     """The answer for these claims on this node, given by a search with these defects within this many steps."""
-    shape = Compiler(inventory.features).shape(tuple(claims), inventory.classes)
+    shape = ClaimCompiler(inventory.features).shape(tuple(claims), inventory.classes)
     view = inventory.view(node)
     if view.failure:
         return Answer(Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION), 0)
     search = _Search(inventory, view, shape, defects, limit)
     verdict = search.run()
     assembler = Assembler(
-        shape, [c.spec.devices for c in claims], Examiner(shape, inventory.features), inventory.features
+        shape, [c.spec.devices for c in claims], DeviceMatcher(shape, inventory.features), inventory.features
     )
     keys = [ObjectKey(claim.metadata.namespace, claim.metadata.name) for claim in claims]
     outcome: Outcome = Unfit()
@@ -105,7 +105,7 @@ def allocate(
 _Value = frozenset[tuple[str, object]]
 
 
-def _value(record: Record, attribute: str, lists: bool) -> _Value | None:
+def _value(record: DeviceRecord, attribute: str, lists: bool) -> _Value | None:
     """The elements of a device's attribute: none if it is a list and lists are off; ``None`` if it is absent."""
     found = record.device.attributes.get(attribute)
     domain, _, name = attribute.partition("/")
@@ -204,7 +204,7 @@ class _Counters:
         self._held: dict[PoolID | str, _Amounts] = {}
         self._drawn: dict[PoolID | str, _Amounts] = {}
 
-    def take(self, pool: Pool, record: Record) -> bool:
+    def take(self, pool: Pool, record: DeviceRecord) -> bool:
         """Draw what the device takes; not if then any counter of the pool is overdrawn, be it another one."""
         key = pool.id.pool if self._by_name else pool.id
         if key not in self._held:
@@ -216,10 +216,10 @@ class _Counters:
         self.give_back(pool, record)
         return False
 
-    def give_back(self, pool: Pool, record: Record) -> None:
+    def give_back(self, pool: Pool, record: DeviceRecord) -> None:
         self._book(pool, record, -1)
 
-    def _book(self, pool: Pool, record: Record, times: int) -> None:
+    def _book(self, pool: Pool, record: DeviceRecord, times: int) -> None:
         drawn = self._drawn.setdefault(pool.id.pool if self._by_name else pool.id, {})
         for use in record.traits.counters:
             counter = (use.counter_set, use.counter)
@@ -232,7 +232,7 @@ class _Counters:
             for name, counter_set in pool.counter_sets.items()
             for counter, amount in counter_set.counters.items()
         }
-        for record in (r for s in (*pool.slices, *pool.elsewhere) for r in self._inventory.records(s)):
+        for record in (r for s in (*pool.slices, *pool.other_slices) for r in self._inventory.records(s)):
             if self._inventory.usage.is_allocated(record.id):
                 for use in record.traits.counters:
                     left[use.counter_set, use.counter] -= use.amount
@@ -242,7 +242,7 @@ class _Counters:
 # --- capacity --------------------------------------------------------------------------------------------------------
 
 
-def _consumed(record: Record, requests: Mapping[str, Quantity]) -> dict[str, int] | None:
+def _consumed(record: DeviceRecord, requests: Mapping[str, Quantity]) -> dict[str, int] | None:
     """What an allocation takes of each capacity, in nano; ``None`` if the device can never serve the request."""
     if requests.keys() - record.device.capacity.keys():
         return None
@@ -293,7 +293,7 @@ def _valid(amount: int, capacity: DeviceCapacity) -> bool:
 class _Search:
     """One attempt. A slot is the place of a device in the order in which devices are tried."""
 
-    def __init__(self, inventory: Inventory, view: NodeView, shape: Shape, defects: frozenset[str], limit: int) -> None:
+    def __init__(self, inventory: Inventory, view: NodeView, shape: ClaimShape, defects: frozenset[str], limit: int) -> None:
         self.steps = 0
         self._limit = limit
         self._shape = shape
@@ -318,7 +318,7 @@ class _Search:
         self._taken: dict[int, set[int]] = {}
         self._shares: dict[int, list[dict[str, int]]] = {}
         self._picks: list[list[Pick]] = [[] for _ in shape.claims]
-        self._chosen = [[request.asks[0].number for request in claim.requests] for claim in shape.claims]
+        self._chosen = [[request.subrequests[0].number for request in claim.requests] for claim in shape.claims]
 
     def run(self) -> Solution | NoFit | Stop:
         try:
@@ -334,20 +334,20 @@ class _Search:
         for number, claim in enumerate(self._shape.claims):
             least = 0
             for request in claim.requests:
-                if request.fault is not None:
-                    raise _Stopped(Stop(request.fault.cause, number, request.asks[0].number, fault=request.fault))
-                for ask in request.asks:
-                    if ask.fault is not None:
-                        raise _Stopped(Stop(ask.fault.cause, number, ask.number, fault=ask.fault))
+                if request.problem is not None:
+                    raise _Stopped(Stop(request.problem.cause, number, request.subrequests[0].number, fault=request.problem))
+                for ask in request.subrequests:
+                    if ask.problem is not None:
+                        raise _Stopped(Stop(ask.problem.cause, number, ask.number, fault=ask.problem))
                     if ask.all:
                         self._listed[ask.number] = list(self._list(ask))
-                least += min(map(self._wanted, request.asks))
+                least += min(map(self._wanted, request.subrequests))
             if least > _DEVICES_PER_CLAIM:
                 raise _Stopped(Stop(Cause.TOO_MANY_DEVICES, number, devices=least))
-            if claim.fault is not None:
-                raise _Stopped(Stop(claim.fault.cause, number, fault=claim.fault))
+            if claim.problem is not None:
+                raise _Stopped(Stop(claim.problem.cause, number, fault=claim.problem))
 
-    def _list(self, ask: Ask) -> Iterator[int]:
+    def _list(self, ask: Subrequest) -> Iterator[int]:
         for number, pool in enumerate(self._view.pools):
             if pool.status is not PoolStatus.USABLE:
                 updating = pool.status is PoolStatus.INCOMPLETE
@@ -357,10 +357,10 @@ class _Search:
                 if self._pools[slot] is pool and self._selects(ask, slot) and self._has_room(ask, slot):
                     yield slot
 
-    def _wanted(self, ask: Ask) -> int:
-        return len(self._listed[ask.number]) if ask.all else ask.wanted
+    def _wanted(self, ask: Subrequest) -> int:
+        return len(self._listed[ask.number]) if ask.all else ask.device_count
 
-    def _satisfy(self, claim: int, request: int, ask: Ask | None = None, position: int = 0, start: int = 0) -> bool:
+    def _satisfy(self, claim: int, request: int, ask: Subrequest | None = None, position: int = 0, start: int = 0) -> bool:
         """Find a device for a place in a request, and for all places, requests and claims after it."""
         self.steps += 1
         if self.steps > self._limit:
@@ -373,9 +373,9 @@ class _Search:
                 return self._satisfy(claim + 1, 0)
             except _Exceeded:
                 return False
-        if ask is None and requests[request].alternatives:
-            return self._first_available(claim, request, requests[request].asks)
-        ask = ask or requests[request].asks[0]
+        if ask is None and requests[request].is_prioritized_list:
+            return self._first_available(claim, request, requests[request].subrequests)
+        ask = ask or requests[request].subrequests[0]
         wanted = self._wanted(ask)
         if ask.all and not wanted:
             return False
@@ -393,7 +393,7 @@ class _Search:
                 return True
         return False
 
-    def _first_available(self, claim: int, request: int, asks: tuple[Ask, ...]) -> bool:
+    def _first_available(self, claim: int, request: int, asks: tuple[Subrequest, ...]) -> bool:
         all_exceeded = True
         for ask in asks:
             try:
@@ -408,7 +408,7 @@ class _Search:
             raise _Exceeded
         return False
 
-    def _try(self, claim: int, request: int, ask: Ask, position: int, slot: int) -> bool:
+    def _try(self, claim: int, request: int, ask: Subrequest, position: int, slot: int) -> bool:
         take_back = self._take(ask, slot)
         if take_back is None:
             return False
@@ -423,18 +423,18 @@ class _Search:
 
     # --- one device ----------------------------------------------------------------------------------------------
 
-    def _in_use(self, ask: Ask, slot: int) -> bool:
+    def _in_use(self, ask: Subrequest, slot: int) -> bool:
         taken_by = self._taken.get(slot, ())
         if ask.admin:
             return ask.claim in taken_by
         return self._records[slot].id in self._usage.exclusive or bool(taken_by)
 
-    def _selects(self, ask: Ask, slot: int) -> bool:
+    def _selects(self, ask: Subrequest, slot: int) -> bool:
         if (ask.number, slot) not in self._selected:
             self._selected[ask.number, slot] = self._evaluates(ask, slot)
         return self._selected[ask.number, slot]
 
-    def _evaluates(self, ask: Ask, slot: int) -> bool:
+    def _evaluates(self, ask: Subrequest, slot: int) -> bool:
         record = self._records[slot]
         device = record.device
         if device.binding_conditions and not self._binding:
@@ -452,7 +452,7 @@ class _Search:
             return True
         return reaches(self._view.node, device.node_name, device.all_nodes, device.node_selector)
 
-    def _has_room(self, ask: Ask, slot: int) -> bool:
+    def _has_room(self, ask: Subrequest, slot: int) -> bool:
         if not self._capacity:
             return True
         record = self._records[slot]
@@ -467,7 +467,7 @@ class _Search:
             for name, amount in wanted.items()
         )
 
-    def _tainted(self, ask: Ask, record: Record) -> bool:
+    def _tainted(self, ask: Subrequest, record: DeviceRecord) -> bool:
         return self._taints and not all(
             any(
                 t.effect in ("", taint.effect)
@@ -479,7 +479,7 @@ class _Search:
             if taint.effect in ("NoSchedule", "NoExecute")
         )
 
-    def _take(self, ask: Ask, slot: int) -> Callable[[], None] | None:
+    def _take(self, ask: Subrequest, slot: int) -> Callable[[], None] | None:
         """Take a device and say how to take it back, or ``None`` if something is in the way."""
         record, pool, shareable = self._records[slot], self._pools[slot], self._records[slot].traits.shareable
         if self._in_use(ask, slot) or (record.traits.counters and not self._partitions):
@@ -533,7 +533,7 @@ class _Search:
 
         return take_back
 
-    def _unbind(self, ask: Ask, slot: int, bound: list[int]) -> None:
+    def _unbind(self, ask: Subrequest, slot: int, bound: list[int]) -> None:
         for number in bound:
             self._constraints[number].remove(ask.main, slot)
 

@@ -30,9 +30,9 @@ from allotment.apiserver.storage.sqlite import SqliteStore
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP, shape_of
-from allotment.model.normal_form import normal
+from allotment.model.normal_form import normalize
 from allotment.model.trees import to_tree, to_value
-from allotment.model.validation.admission import RULES
+from allotment.model.validation.admission import VALIDATORS
 from allotment.model.versions import to_v1
 from tests.vectors.result import Result
 
@@ -50,7 +50,7 @@ SERVED_BY: Final = {"devicetaintrules": "DRADeviceTaintRules", "resourcepoolstat
 ADMIN: Final = Peer("recorder", ("system:masters",))
 
 _OF_A_MAP = re.compile(r"[.](labels|annotations|attributes|capacity|counters|nodeAllocatableResourceMappings)\b")
-_TYPES: Final = {kind.__name__: kind for kind in RULES}
+_TYPES: Final = {kind.__name__: kind for kind in VALIDATORS}
 #: The stored version of kinds that never came to v1.
 _NEWEST: Final = {"DeviceTaintRule": "v1beta2", "ResourcePoolStatusRequest": "v1alpha3"}
 
@@ -192,7 +192,7 @@ def _stored(tree: Row, steps: list[str]) -> Objects:
 def _kept(tree: Row, steps: list[str]) -> Objects:
     """An object of the group, given in its v1 shape, at its place."""
     version = f"{GROUP}/{_NEWEST.get(tree['kind'], 'v1')}"
-    return {_place(tree, steps): normal({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
+    return {_place(tree, steps): normalize({**tree, "apiVersion": version}, shape_of(version, tree["kind"]))}
 
 
 def _place(tree: Row, steps: list[str]) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import FieldError, failure, invalid_status
+from allotment.model.validation.errors import FieldError, failure_status, invalid_status
 
 
 def _about(group: str, plural: str, name: str) -> Tree:
@@ -22,12 +22,12 @@ def _qualified(group: str, plural: str) -> str:
 
 def bad_request(message: str) -> StatusError:
     """400: the request cannot be read."""
-    return StatusError(failure(400, "BadRequest", message))
+    return StatusError(failure_status(400, "BadRequest", message))
 
 
 def unauthorized() -> StatusError:
     """401: the credentials are nobody's."""
-    return StatusError(failure(401, "Unauthorized", "Unauthorized"))
+    return StatusError(failure_status(401, "Unauthorized", "Unauthorized"))
 
 
 def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Tree] = ()) -> StatusError:
@@ -35,42 +35,42 @@ def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Tree] = ()) -> S
     details = _about(kind.group, kind.plural, name)
     if causes:
         details["causes"] = list(causes)
-    return StatusError(failure(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {why}", details))
+    return StatusError(failure_status(403, "Forbidden", f"{kind.bucket} {quote(name)} is forbidden: {why}", details))
 
 
 def may_not(group: str, plural: str, name: str, why: str) -> StatusError:
     """403: the user has no right to do that."""
     what = _qualified(group, plural) + (f" {quote(name)}" if name else "") + " is " if plural else ""
-    return StatusError(failure(403, "Forbidden", f"{what}forbidden: {why}", _about(group, plural, name)))
+    return StatusError(failure_status(403, "Forbidden", f"{what}forbidden: {why}", _about(group, plural, name)))
 
 
 def unknown_path() -> StatusError:
     """404: nothing is served there."""
-    return StatusError(failure(404, "NotFound", "the server could not find the requested resource", {}))
+    return StatusError(failure_status(404, "NotFound", "the server could not find the requested resource", {}))
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: there is no such object."""
     message = f"{_qualified(group, plural)} {quote(name)} not found"
-    return StatusError(failure(404, "NotFound", message, _about(group, plural, name)))
+    return StatusError(failure_status(404, "NotFound", message, _about(group, plural, name)))
 
 
 def method_not_allowed() -> StatusError:
     """405: there is such a resource, but it does not do that."""
     message = "the server does not allow this method on the requested resource"
-    return StatusError(failure(405, "MethodNotAllowed", message, {}))
+    return StatusError(failure_status(405, "MethodNotAllowed", message, {}))
 
 
 def already_exists(kind: Kind, name: str) -> StatusError:
     """409: the name is taken."""
     message = f"{kind.bucket} {quote(name)} already exists"
-    return StatusError(failure(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
+    return StatusError(failure_status(409, "AlreadyExists", message, _about(kind.group, kind.plural, name)))
 
 
 def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
     """409: the object is not what the writer took it for. ``resource`` is plural, or a kind where upstream has that."""
     message = f"Operation cannot be fulfilled on {_qualified(group, resource)} {quote(name)}: {why}"
-    return StatusError(failure(409, "Conflict", message, _about(group, resource, name)))
+    return StatusError(failure_status(409, "Conflict", message, _about(group, resource, name)))
 
 
 def modified(kind: Kind, name: str) -> StatusError:
@@ -81,25 +81,25 @@ def modified(kind: Kind, name: str) -> StatusError:
 
 def expired(message: str, more: Tree | None = None) -> StatusError:
     """410: the history does not reach back so far."""
-    status = failure(410, "Expired", message)
+    status = failure_status(410, "Expired", message)
     return StatusError({**status, "metadata": more} if more else status)
 
 
 def too_large(limit: int) -> StatusError:
     """413: the body exceeds the limit."""
     message = f"Request entity too large: limit is {limit}"
-    return StatusError(failure(413, "RequestEntityTooLarge", message))
+    return StatusError(failure_status(413, "RequestEntityTooLarge", message))
 
 
 def not_acceptable(message: str, details: Tree | None = None) -> StatusError:
     """406: nothing that the client accepts can be made."""
-    return StatusError(failure(406, "NotAcceptable", message, details))
+    return StatusError(failure_status(406, "NotAcceptable", message, details))
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     """415: a body that nobody reads."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-    return StatusError(failure(415, "UnsupportedMediaType", message))
+    return StatusError(failure_status(415, "UnsupportedMediaType", message))
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
@@ -109,7 +109,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 def unclassified(message: str) -> StatusError:
     """500 without a reason: an error that upstream passes on as it is."""
-    status = failure(500, "", message)
+    status = failure_status(500, "", message)
     del status["reason"]
     return StatusError(status)
 
@@ -117,12 +117,12 @@ def unclassified(message: str) -> StatusError:
 def internal(message: str) -> StatusError:
     """500: the fault is ours."""
     details = {"causes": [{"message": message}]}
-    return StatusError(failure(500, "InternalError", f"Internal error occurred: {message}", details))
+    return StatusError(failure_status(500, "InternalError", f"Internal error occurred: {message}", details))
 
 
 def unavailable(message: str) -> StatusError:
     """503: not now."""
-    return StatusError(failure(503, "ServiceUnavailable", message))
+    return StatusError(failure_status(503, "ServiceUnavailable", message))
 
 
 def revision_too_large(asked: int, current: int) -> StatusError:
@@ -132,7 +132,7 @@ def revision_too_large(asked: int, current: int) -> StatusError:
         "retryAfterSeconds": 1,
     }
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return StatusError(failure(504, "Timeout", message, details))
+    return StatusError(failure_status(504, "Timeout", message, details))
 
 
 def success(details: Tree | None = None, code: int = 0) -> Tree:

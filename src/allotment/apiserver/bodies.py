@@ -19,13 +19,13 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.memo import remembered
 from allotment.apiserver.request_options import Validation
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
-from allotment.model.fields import Shape, shape_of, versions_of
+from allotment.model.fields import TypeShape, shape_of, versions_of
 from allotment.model.loading import yaml_parser
-from allotment.model.loading.marks import Fault, split_path
+from allotment.model.loading.marks import DocumentError, split_path
 from allotment.model.protobuf import MAGIC, ProtobufError
 from allotment.model.protobuf import decode as decode_protobuf
 from allotment.model.quoting import quote
-from allotment.model.strict_decoding import Misfit, check
+from allotment.model.strict_decoding import SchemaViolation, strict_decode
 from allotment.model.trees import Tree
 
 Path = tuple[str | int, ...]
@@ -126,10 +126,10 @@ def _twice(body: bytes) -> tuple[Sequence[Path], Sequence[Path]]:
 
 def _from_yaml(body: bytes, kind: str) -> Decoded:
     try:
-        read = next(iter(yaml_parser.read(body.decode("utf-8-sig"))), None)
+        read = next(iter(yaml_parser.parse(body.decode("utf-8-sig"))), None)
     except UnicodeDecodeError:
         raise _unrecognized(kind, "error converting YAML to JSON: yaml: invalid leading UTF-8 octet", body) from None
-    except Fault as fault:
+    except DocumentError as fault:
         reason = f"error converting YAML to JSON: yaml: line {fault.line + 1}: {fault.message}"
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {reason}", body) from None
     if read is None:
@@ -221,16 +221,16 @@ def checked(
 
 def cleaned(
     tree: Tree, kind: Kind, version: str, *, exact: bool = True, stored: Tree | None = None
-) -> tuple[Tree, list[Misfit]]:
+) -> tuple[Tree, list[SchemaViolation]]:
     """The tree without what its kind does not know, and that; a value of a wrong type is refused.
 
     ``stored`` is what was found right before, in that version: parts that it shares need no second look.
     """
-    result = check(tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact, known=stored)
-    misfits = result.misfits
+    result = strict_decode(tree, api_version(kind, version), kind.kind, shape_in(kind, version), exact=exact, previous=stored)
+    misfits = result.violations
     for sort in ("value", "type") if misfits else ():
         for misfit in misfits:
-            if misfit.sort == sort:
+            if misfit.category == sort:
                 raise _cannot_be_handled(kind, version, misfit.message)
     return result.tree, misfits
 
@@ -239,12 +239,12 @@ def _cannot_be_handled(kind: Kind, version: str, why: str) -> Exception:
     return api_errors.bad_request(f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
-def _merged(strays: Iterable[Misfit], decoded: Decoded) -> list[Misfit]:
+def _merged(strays: Iterable[SchemaViolation], decoded: Decoded) -> list[SchemaViolation]:
     """Unknown and duplicate fields in the order in which they were written."""
     place = {path: index for index, path in enumerate(decoded.order)}
     unknown = {stray.path for stray in strays}
     twice = (
-        Misfit("unknown", f"duplicate field {quote(_text(path))}", path)
+        SchemaViolation("unknown", f"duplicate field {quote(_text(path))}", path)
         for path in dict.fromkeys(decoded.duplicates)
         if path not in unknown
     )
@@ -281,9 +281,9 @@ def fitting(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
     shape = plain_shape(written, kind)
     if shape is None:
         return tree
-    result = check(tree, written, kind, shape, exact=exact)
-    for misfit in result.misfits:
-        if misfit.sort != "unknown":
+    result = strict_decode(tree, written, kind, shape, exact=exact)
+    for misfit in result.violations:
+        if misfit.category != "unknown":
             short = written.rpartition("/")[2]
             message = f'{kind} in version "{short}" cannot be handled as a {kind}: {misfit.message}'
             raise api_errors.bad_request(message)
@@ -291,7 +291,7 @@ def fitting(tree: Tree, written: str, kind: str, *, exact: bool = True) -> Tree:
 
 
 @lru_cache(maxsize=64)
-def plain_shape(written: str, kind: str) -> Shape | None:
+def plain_shape(written: str, kind: str) -> TypeShape | None:
     """The shape of a kind that is not stored."""
     return shape_of(written, kind) or shape_of("meta.k8s.io/v1", kind)
 
@@ -312,6 +312,6 @@ def in_namespace(tree: Tree, namespace: str) -> Tree:
     )
 
 
-def unknown_fields(misfits: Iterable[Misfit]) -> Iterator[str]:
+def unknown_fields(misfits: Iterable[SchemaViolation]) -> Iterator[str]:
     """The texts of what a tree has too much, each once."""
     yield from dict.fromkeys(misfit.message for misfit in misfits)

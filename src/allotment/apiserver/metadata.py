@@ -75,7 +75,7 @@ def create_problems(meta: Tree, kind: Kind) -> Iterable[FieldError]:
     if _plain(meta) and not kind.rules.name(meta.get("name") or "") and "generateName" not in meta:
         return ()
     value = to_value(meta, ObjectMeta)
-    return rules.object_meta(value, namespaced=kind.namespaced, named=kind.rules.name)
+    return rules.object_meta(value, namespaced=kind.namespaced, name_problems=kind.rules.name)
 
 
 def update_problems(new: Tree, old: Tree, kind: Kind) -> Iterable[FieldError]:

@@ -22,8 +22,8 @@ from allotment.apiserver.writes.server_side_apply import apply, not_convertible
 from allotment.apiserver.writes.strategic_merge_patch import apply_strategic
 from allotment.cluster.errors import StatusError
 from allotment.model.loading import yaml_parser
-from allotment.model.loading.marks import Fault
-from allotment.model.strict_decoding import check
+from allotment.model.loading.marks import DocumentError
+from allotment.model.strict_decoding import strict_decode
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
 
@@ -58,10 +58,10 @@ def read(body: bytes, form: str) -> Any:
 
 def _read_yaml(body: bytes) -> Any:
     try:
-        document = next(iter(yaml_parser.read(body.decode("utf-8-sig"))), None)
+        document = next(iter(yaml_parser.parse(body.decode("utf-8-sig"))), None)
     except UnicodeDecodeError:
         raise api_errors.bad_request("error decoding YAML: yaml: invalid leading UTF-8 octet") from None
-    except Fault as fault:
+    except DocumentError as fault:
         message = f"error decoding YAML: error converting YAML to JSON: yaml: line {fault.line + 1}: {fault.message}"
         raise api_errors.bad_request(message) from None
     return document.tree if document is not None else None
@@ -113,12 +113,12 @@ def _checked(
     expected = api_version(kind, version)
     if (patched.get("apiVersion"), patched.get("kind")) != (expected, kind.kind):
         bodies.of_kind(patched, kind, version)
-    result = check(patched, expected, kind.kind, shape_in(kind, version), exact=True, known=live)
-    for sort in ("value", "type") if result.misfits else ():
-        for misfit in result.misfits:
-            if misfit.sort == sort:
+    result = strict_decode(patched, expected, kind.kind, shape_in(kind, version), exact=True, previous=live)
+    for sort in ("value", "type") if result.violations else ():
+        for misfit in result.violations:
+            if misfit.category == sort:
                 raise refused(misfit.message)
-    unknown = list(bodies.unknown_fields(result.misfits))
+    unknown = list(bodies.unknown_fields(result.violations))
     if unknown and validation == "Strict":
         raise refused(f"strict decoding error: {', '.join(unknown)}")
     if validation == "Warn":

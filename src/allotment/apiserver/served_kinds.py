@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from allotment.apiserver.kinds.kind import Kind
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 
 
 class Catalog:
@@ -78,7 +78,7 @@ def is_custom(kind: Kind) -> bool:
     return bool(kind.shapes)
 
 
-def shape_in(kind: Kind, version: str) -> Shape:
+def shape_in(kind: Kind, version: str) -> TypeShape:
     """The shape of a kind's objects in a version."""
     shape = kind.shapes.get(version) or shape_of(api_version(kind, version), kind.kind)
     if shape is None:

@@ -21,8 +21,8 @@ from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, sh
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writes import managed_fields
 from allotment.model.features import Features
-from allotment.model.fields import Shape, shape_of
-from allotment.model.normal_form import normal
+from allotment.model.fields import TypeShape, shape_of
+from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, invalid
 
@@ -128,7 +128,7 @@ class Verbs:
         else:
             if "name" not in meta:  # rules take it for granted
                 _refuse(kind, "", metadata.create_problems(meta, kind))
-            stored = normal(rules.default(stored, None), shape)
+            stored = normalize(rules.default(stored, None), shape)
             owned = stored
             fresh = stored if rules.keeps_status else _without_status(stored, kind)
             stored = rules.prepare_create(fresh, write)
@@ -199,7 +199,7 @@ class Verbs:
             new, problems = rules.update(new, old, write)
             settled = new
         else:
-            settled = normal(rules.default(new, old), _stored_shape(kind), old)
+            settled = normalize(rules.default(new, old), _stored_shape(kind), old)
             new = rules.prepare_update(_reset(settled, old, ask), old, write)
             new = rules.admit_update(new, old, write)
             problems = (
@@ -262,7 +262,7 @@ class Verbs:
         if len(kind.versions) == 1:
             return None
 
-        def seen(tree: Tree, written: str) -> tuple[Tree, Shape] | None:
+        def seen(tree: Tree, written: str) -> tuple[Tree, TypeShape] | None:
             short = written.rpartition("/")[2]
             if short not in kind.versions:
                 return None
@@ -284,7 +284,7 @@ class Verbs:
         if fields:
             meta["managedFields"] = fields
         known = settled if before is None else {**settled, **_shared(tree, before.tree)}
-        tree = normal({**tree, "metadata": meta}, _stored_shape(kind), known)
+        tree = normalize({**tree, "metadata": meta}, _stored_shape(kind), known)
         if before is not None:
             if managed_fields.only_times_differ(before.tree, tree):
                 return before
@@ -370,5 +370,5 @@ def _refuse(kind: Kind, name: str, problems: Iterable[FieldError]) -> None:
         raise api_errors.invalid(group, kind.kind, name, errors)
 
 
-def _stored_shape(kind: Kind) -> Shape | None:
+def _stored_shape(kind: Kind) -> TypeShape | None:
     return shape_of("v1", kind.kind) if kind.stored_as else shape_in(kind, kind.versions[0])

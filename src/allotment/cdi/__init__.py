@@ -1,1 +1,1 @@
-"""Container Device Interface (CDI 1.1.0): what a container needs to use a device, as files that every runtime reads."""
+"""The Container Device Interface (CDI 1.1.0): specifications of container devices, their files and their effect."""

@@ -1,8 +1,8 @@
-"""From the CDI names that a container was given to the edits that it needs, as a container runtime finds them.
+"""Resolution of CDI device names to container edits, as in a container runtime.
 
-A runtime reads whole folders. One broken file does not spoil the others; the same device in two files of one folder
-makes both unusable, and in two folders the later folder wins. Files are read once and again only after a change, so
-that asking costs a look at the folders.
+A runtime reads whole folders. An invalid file does not affect the others. A device that is in two files of one folder
+is unusable; of two folders the later one has priority. Files are cached and read again after a change, so a lookup only
+lists the folders.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from allotment.cdi.store import SpecStore
 
 
 class UnresolvableDevices(Exception):
-    """Raised when no usable file has a device; the text is what container runtimes say.
+    """Raised if no valid file contains a device; the text is that of container runtimes.
 
-    ``names``: the devices. ``reasons``: what is wrong with files, which may be why.
+    ``names``: the devices. ``reasons``: problems with files, which may be the cause.
     """
 
     def __init__(self, names: Sequence[str], reasons: Sequence[str]) -> None:
@@ -27,8 +27,8 @@ class UnresolvableDevices(Exception):
         self.reasons = tuple(reasons)
 
 
-class _FoundDevice(NamedTuple):
-    """A device, where it stands, and what it shares with the others of its file."""
+class _LocatedDevice(NamedTuple):
+    """A device, its store and file, and the specification with the common edits."""
 
     store: int
     file: str
@@ -45,7 +45,7 @@ class _StoreCache:
         self.files: dict[str, Spec | str] = {}
 
     def refresh(self) -> bool:
-        """Read what changed; whether anything did."""
+        """Read the changed files; return whether there are any."""
         stamps = self._store.stamps()
         if stamps == self._stamps:
             return False
@@ -64,60 +64,60 @@ class _StoreCache:
 
 
 class CdiDevices:
-    """The devices of some stores; later ones win."""
+    """The devices of several stores; later stores have priority."""
 
     def __init__(self, stores: Sequence[SpecStore]) -> None:
         self._caches = [_StoreCache(store) for store in stores]
-        self._found: dict[str, _FoundDevice] = {}
+        self._devices: dict[str, _LocatedDevice] = {}
         self._conflicts: dict[str, str] = {}
 
     def names(self) -> frozenset[str]:
-        """The qualified names of all usable devices."""
+        """Return the qualified names of all usable devices."""
         self._refresh()
-        return frozenset(self._found)
+        return frozenset(self._devices)
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with files: unreadable ones, and devices that stand in two."""
+        """Return the problems with files: invalid ones, and devices that are in two of them."""
         self._refresh()
-        broken = (text for shelf in self._caches for text in shelf.files.values() if isinstance(text, str))
+        broken = (text for cache in self._caches for text in cache.files.values() if isinstance(text, str))
         return (*broken, *self._conflicts.values())
 
     def edits(self, ids: Sequence[str]) -> ContainerEdits:
-        """What a container needs for these devices, merged in their order; one named twice counts once.
+        """Return the edits for these devices, merged in their order and without repetitions.
 
-        The common edits of a file come once, before those of its first device. Raises Unresolvable.
+        The common edits of a file precede those of its first device. Raises UnresolvableDevices.
         """
         self._refresh()
-        wanted = tuple(dict.fromkeys(ids))
-        if missing := [name for name in wanted if name not in self._found]:
+        names = tuple(dict.fromkeys(ids))
+        if missing := [name for name in names if name not in self._devices]:
             raise UnresolvableDevices(missing, self.problems())
-        return merge(self._edits_of([self._found[name] for name in wanted]))
+        return merge(self._edits_of([self._devices[name] for name in names]))
 
     @staticmethod
-    def _edits_of(found: Sequence[_FoundDevice]) -> Iterator[ContainerEdits]:
-        begun: set[tuple[int, str]] = set()
-        for each in found:
-            if (each.store, each.file) not in begun:
-                begun.add((each.store, each.file))
-                yield each.spec.container_edits
-            yield each.device.container_edits
+    def _edits_of(devices: Sequence[_LocatedDevice]) -> Iterator[ContainerEdits]:
+        seen: set[tuple[int, str]] = set()
+        for device in devices:
+            if (device.store, device.file) not in seen:
+                seen.add((device.store, device.file))
+                yield device.spec.container_edits
+            yield device.device.container_edits
 
     def _refresh(self) -> None:
-        changed = [shelf.refresh() for shelf in self._caches]
+        changed = [cache.refresh() for cache in self._caches]
         if not any(changed):
             return
-        self._found, self._conflicts = {}, {}
-        for number, shelf in enumerate(self._caches):
-            for file, spec in shelf.files.items():
+        self._devices, self._conflicts = {}, {}
+        for number, cache in enumerate(self._caches):
+            for file, spec in cache.files.items():
                 if isinstance(spec, Spec):
                     for device in spec.devices:
-                        self._add(qualified_name(spec.kind, device.name), _FoundDevice(number, file, spec, device))
+                        self._add(qualified_name(spec.kind, device.name), _LocatedDevice(number, file, spec, device))
         for name in self._conflicts:
-            del self._found[name]
+            del self._devices[name]
 
-    def _add(self, name: str, found: _FoundDevice) -> None:
-        other = self._found.get(name)
-        if other is not None and other.store == found.store:
-            self._conflicts[name] = f"conflicting device {name!r} (specs {other.file!r}, {found.file!r})"
+    def _add(self, name: str, device: _LocatedDevice) -> None:
+        other = self._devices.get(name)
+        if other is not None and other.store == device.store:
+            self._conflicts[name] = f"conflicting device {name!r} (specs {other.file!r}, {device.file!r})"
         else:
-            self._found[name] = found
+            self._devices[name] = device

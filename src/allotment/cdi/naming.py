@@ -1,7 +1,7 @@
-"""The names of CDI: ``vendor/class=device``, and what each part may be made of.
+"""CDI device names: ``vendor/class=device``, and the syntax of each part.
 
-A kubelet passes these names through; the container runtime looks them up. The runtime judges a name by its letters
-before it looks, so a name that breaks the rules is as good as one that nobody wrote.
+A kubelet passes these names on; the container runtime resolves them. It validates the syntax first, so a device with an
+invalid name cannot be used.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-#: The longest class; the specification limits it as a label.
+#: The maximum length of a class, which the specification limits like a label.
 MAX_CLASS_LENGTH: Final = 63
 
-# Two characters at least: the library that all runtimes use, 1.1.0, panics on a vendor or class of one.
+# At least two characters: the reference library 1.1.0, which all runtimes use, panics on shorter vendors and classes.
 _QUALIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 _DEVICE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 class QualifiedName(NamedTuple):
-    """A qualified device name, taken apart."""
+    """The parts of a qualified device name."""
 
     vendor: str
     class_: str
@@ -26,20 +26,20 @@ class QualifiedName(NamedTuple):
 
 
 def qualified_name(kind: str, device: str) -> str:
-    """The name by which a container asks for a device.
+    """Return the name by which a container requests a device.
 
-    >>> qualified("k8s.gpu.nvidia.com/claim", "7f0c-gpu-0")
+    >>> qualified_name("k8s.gpu.nvidia.com/claim", "7f0c-gpu-0")
     'k8s.gpu.nvidia.com/claim=7f0c-gpu-0'
     """
     return f"{kind}={device}"
 
 
 def parse_name(name: str) -> QualifiedName | None:
-    """The parts of a qualified name; None when it is none.
+    """Return the parts of a qualified name, or None if the name is invalid.
 
-    >>> parse("nvidia.com/gpu=all")
-    Qualified(vendor='nvidia.com', class_='gpu', device='all')
-    >>> parse("/dev/nvidia0") is None
+    >>> parse_name("nvidia.com/gpu=all")
+    QualifiedName(vendor='nvidia.com', class_='gpu', device='all')
+    >>> parse_name("/dev/nvidia0") is None
     True
     """
     kind, equals, device = name.partition("=")
@@ -50,28 +50,30 @@ def parse_name(name: str) -> QualifiedName | None:
 
 
 def kind_problem(kind: str) -> str:
-    """What is wrong with a ``vendor/class``; empty when nothing is."""
+    """Return why a ``vendor/class`` is invalid, or "" if it is valid."""
     vendor, slash, class_ = kind.partition("/")
     if not slash:
-        return f"wanted vendor/class, found {kind!r}"
+        return f"expected vendor/class, found {kind!r}"
     for part, text in (("vendor", vendor), ("class", class_)):
         if not _QUALIFIER.fullmatch(text):
-            wanted = "two characters or more: a letter first, a letter or digit last, between them also '_', '-', '.'"
-            return f"{part} {text!r}: wanted {wanted}"
+            syntax = "at least two characters: first a letter, last a letter or digit, in between also '_', '-' and '.'"
+            return f"{part} {text!r}: expected {syntax}"
     if len(class_) > MAX_CLASS_LENGTH:
-        return f"class {class_!r}: wanted at most {MAX_CLASS_LENGTH} characters, found {len(class_)}"
+        return f"class {class_!r}: expected at most {MAX_CLASS_LENGTH} characters, found {len(class_)}"
     return ""
 
 
 def device_problem(name: str) -> str:
-    """What is wrong with a device's name; empty when nothing is."""
+    """Return why a device name is invalid, or "" if it is valid."""
     if _DEVICE.fullmatch(name):
         return ""
-    return f"{name!r}: wanted a letter or digit first and last, between them also '_', '-', '.', ':'"
+    return f"{name!r}: expected letters and digits, in between also '_', '-', '.' and ':'"
 
 
 def transient_name(kind: str, transient: str) -> str:
-    """The name of a file that lives as long as something else does (a claim), as runtimes' own library makes it.
+    """Return the name of a file that lives as long as another object, such as a claim.
+
+    The names are those of the reference library.
 
     >>> transient_name("k8s.gpu.nvidia.com/claim", "7f0c")
     'k8s.gpu.nvidia.com-claim_7f0c'

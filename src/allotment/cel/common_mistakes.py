@@ -53,28 +53,28 @@ def fix_mistakes(source: str) -> FixedExpression | None:
     'device.driver == "a" && !x'
     """
     text = source
-    slips: list[ExpressionMistake] = []
+    mistakes: list[ExpressionMistake] = []
     fixes: list[_Fix] = []
     for _ in range(_MAX_FIXES):
         offset = _error_offset(text)
         if offset is None:
-            return FixedExpression(tuple(sorted(slips, key=lambda slip: slip.span)), text) if slips else None
+            return FixedExpression(tuple(sorted(mistakes, key=lambda mistake: mistake.span)), text) if mistakes else None
         tokens = tokenize(text)
-        # An ERROR token is always the last one.
+        # The token list ends at a character that starts no token.
         error_token = next((n for n, token in enumerate(tokens) if token.pos == offset), None)
         index = len(tokens) - 1 if tokens[-1].kind == "ERROR" else error_token
         applied = None if index is None else next((c for fix in _FIXES if (c := fix(text, tokens, index))), None)
         if applied is None:
             return None
-        slips.append(applied.mistake._replace(span=_original_span(applied.mistake.span, fixes)))
+        mistakes.append(applied.mistake._replace(span=_original_span(applied.mistake.span, fixes)))
         fixes.append(applied)
         text = applied.text
     return None
 
 
-def _original_span(extent: TextSpan, fixes: list[_Fix]) -> TextSpan:
+def _original_span(span: TextSpan, fixes: list[_Fix]) -> TextSpan:
     """Maps a span of the fixed text back to the original text."""
-    start, stop = extent
+    start, stop = span
     for fix in reversed(fixes):
         fixed_span, growth = fix.mistake.span, fix.growth
         if start >= fixed_span[1] + growth:
@@ -94,9 +94,9 @@ def _error_offset(text: str) -> int | None:
     return None
 
 
-def _replacement(text: str, start: int, stop: int, meant: str) -> _Fix:
-    return _Fix(ExpressionMistake(text[start:stop], meant, (start, stop)), text[:start] + meant + text[stop:],
-                   len(meant) - (stop - start))  # fmt: skip
+def _replacement(text: str, start: int, stop: int, replacement: str) -> _Fix:
+    return _Fix(ExpressionMistake(text[start:stop], replacement, (start, stop)), text[:start] + replacement + text[stop:],
+                   len(replacement) - (stop - start))  # fmt: skip
 
 
 def _fix_equals(text: str, tokens: list[Token], index: int) -> _Fix | None:
@@ -123,11 +123,11 @@ def _fix_single_operator(text: str, tokens: list[Token], index: int) -> _Fix | N
 def _fix_word_operator(text: str, tokens: list[Token], index: int) -> _Fix | None:
     """``and`` and ``or``."""
     token = tokens[index]
-    meant = _WORD_OPERATORS.get(token.text.lower())
+    replacement = _WORD_OPERATORS.get(token.text.lower())
     return (
         None
-        if meant is None or token.kind != "IDENT"
-        else _replacement(text, token.pos, token.pos + len(token.text), meant)
+        if replacement is None or token.kind != "IDENT"
+        else _replacement(text, token.pos, token.pos + len(token.text), replacement)
     )
 
 
@@ -149,8 +149,8 @@ def _fix_not(text: str, tokens: list[Token], index: int) -> _Fix | None:
         start, stop = left.pos, right.pos + len(right.text)
         inside = text[start : tokens[index].pos] + text[tokens[index + 1].pos : stop]
         fixed_text = f"{text[:start]}!({inside}){text[stop:]}"
-        slip = ExpressionMistake("not in", "!(… in …)", (tokens[index].pos, tokens[index + 1].pos + 2))
-        return _Fix(slip, fixed_text, len(fixed_text) - len(text))
+        mistake = ExpressionMistake("not in", "!(… in …)", (tokens[index].pos, tokens[index + 1].pos + 2))
+        return _Fix(mistake, fixed_text, len(fixed_text) - len(text))
     if not index or tokens[index - 1].text.lower() != "not" or tokens[index].kind in _OPERAND_ENDS:
         return None
     word, last = tokens[index - 1], tokens[_operand_end(tokens, index)]

@@ -42,7 +42,7 @@ class SourceSpans:
         """The span of a node without enclosing parentheses; its text parses to an equal node."""
         known = self._inner.get(node.id)
         if known is None and isinstance(node, Call):
-            known = self._between(node)
+            known = self._operator_span(node)
             if known is not None:
                 self._inner[node.id] = known
         return known
@@ -56,7 +56,7 @@ class SourceSpans:
         start, stop = self.span(node) or (0, 0)
         return self.source[start:stop]
 
-    def _between(self, node: Call) -> TextSpan | None:
+    def _operator_span(self, node: Call) -> TextSpan | None:
         """The span of an operator, from its first operand to its last."""
         if node.target is not None or not node.args:
             return None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from allotment.cel import COST_LIMIT, CompileError, compile_selector
 from allotment.model.features import Features
-from allotment.model.validation.context import Context, ExpressionProblem
+from allotment.model.validation.context import ExpressionProblem, ValidationContext
 
 
-def validation_context(features: Features) -> Context:
+def validation_context(features: Features) -> ValidationContext:
     """The context in which objects are validated: the release's features and this compiler."""
 
     def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
@@ -22,4 +22,4 @@ def validation_context(features: Features) -> Context:
             return (ExpressionProblem("cost"),)
         return ()
 
-    return Context(features, check)
+    return ValidationContext(features, check)

@@ -165,7 +165,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 def _report(error: Exception, parsed: argparse.Namespace) -> int:
     from allotment.cli.output.console import open_screen, width_of
     from allotment.cli.output.errors import describe
-    from allotment.extras import MissingExtra
+    from allotment.extras import MissingExtraError
 
     description = describe(error, width_of(sys.stderr))
     if description is not None:
@@ -175,7 +175,7 @@ def _report(error: Exception, parsed: argparse.Namespace) -> int:
             open_screen().data(description.data, output)
         else:
             sys.stderr.write("".join(f"{line}\n" for line in description.lines))
-        return EXIT_FAILED if like_kubectl and not isinstance(error, MissingExtra) else EXIT_BAD_INPUT
+        return EXIT_FAILED if like_kubectl and not isinstance(error, MissingExtraError) else EXIT_BAD_INPUT
     if parsed.debug:
         raise error
     sys.stderr.write(

@@ -17,7 +17,7 @@ from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.object_watch import states
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.lab.wait_conditions import condition, told
-from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, relaxed, text_of
+from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, relax, text_of
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def test_of(text: str) -> Test:
     if word.lower() == "jsonpath" and rest:
         path, equals, wanted = _path_and_value(rest)
         try:
-            template = parse(relaxed(path))
-        except BadTemplate as error:
+            template = parse(relax(path))
+        except TemplateError as error:
             raise Failure(f"error: error parsing jsonpath {path}, {error}") from None
         return lambda tree: _has_value(tree, template, wanted if equals else None)
     raise Failure(

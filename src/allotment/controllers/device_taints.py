@@ -146,7 +146,7 @@ class _DeviceTaints:
     def _claims_of(self, pod: Item[Any]) -> Iterator[Item[Any]]:
         """The allocated claims that are reserved for a pod, or for its group while the pod names them."""
         yield from self._used_by[pod.uid]
-        if self._grouped and (group := pod_groups.group_of(pod.spec)):
+        if self._grouped and (group := pod_groups.group_name(pod.spec)):
             own = set(_claim_names(pod))
             for claim in self._used_by[pod.namespace, group]:
                 if claim.name in own and all(user["uid"] != pod.uid for user in claim.status["reservedFor"]):
@@ -386,7 +386,7 @@ def _users(claim: Item[Any]) -> Iterator[str | tuple[str, str]]:
 
 
 def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
-    if pod.spec.get("resourceClaims") and (name := pod_groups.group_of(pod.spec)):
+    if pod.spec.get("resourceClaims") and (name := pod_groups.group_name(pod.spec)):
         yield pod.namespace, name
 
 

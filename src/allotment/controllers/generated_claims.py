@@ -108,7 +108,7 @@ class Generator:
             claim = self._claims.item(owner.namespace, name) or await self._live_claim(owner.namespace, name)
             if claim is not None and _is_for(claim, owner, group):
                 return ""
-        bound = group is not None and pod_groups.has_entry(group.tree, entry)
+        bound = group is not None and pod_groups.has_claim_entry(group.tree, entry)
         maker = group if group is not None and bound else owner
         for claim in self.made_for[maker.uid]:
             if (claim.metadata.get("annotations") or {}).get(POD_CLAIM_NAME) == entry["name"] and not claim.deleting:
@@ -187,4 +187,4 @@ def _is_for(claim: Item[Any], owner: Item[Any], group: Item[Any] | None) -> bool
     controller = claim.controller
     if controller is not None and controller["uid"] == owner.uid:
         return True
-    return group is not None and pod_groups.owner_of(claim.tree) == group.name
+    return group is not None and pod_groups.owning_group(claim.tree) == group.name

@@ -15,7 +15,7 @@ from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import POD_GROUPS, PODS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.pods import is_finished
-from allotment.model.pod_groups import FINALIZER, group_of
+from allotment.model.pod_groups import FINALIZER, group_name
 
 _Key = tuple[str, str]
 
@@ -49,7 +49,7 @@ async def pod_group_protection(context: Context) -> None:
 
     def pod_changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
         for pod in (old, new):
-            if pod is not None and (name := group_of(pod.spec)):
+            if pod is not None and (name := group_name(pod.spec)):
                 key = pod.namespace, name
                 group = groups.item(*key)
                 if group is not None and _waits(group) and not active[key]:
@@ -63,5 +63,5 @@ def _waits(group: Item[Any]) -> bool:
 
 
 def _active(pod: Item[Any]) -> Iterator[_Key]:
-    if not is_finished(pod) and (name := group_of(pod.spec)):
+    if not is_finished(pod) and (name := group_name(pod.spec)):
         yield pod.namespace, name

@@ -15,9 +15,9 @@ from allotment.cluster.program import Context, follow
 from allotment.cluster.resources import CLAIMS, DEVICE_CLASSES, PODS, RESOURCE_QUOTAS, SERVICES, VOLUME_CLAIMS
 from allotment.cluster.work_queue import WorkQueue
 from allotment.controllers.kinds import BUILT_IN
-from allotment.model.pod_resources import total_of
+from allotment.model.pod_resources import sum_amounts
 from allotment.model.quantity import Quantity
-from allotment.model.quota import looks_at, usage
+from allotment.model.quota import is_in_scope, usage
 
 #: A bunch of changes is counted once.
 _BUNCH_SECONDS: Final = 0.25
@@ -84,10 +84,10 @@ class _Quotas:
                 continue
             await cache.synced.wait()
             found = cache.index("namespace", by_namespace)[quota.namespace]
-            counted = total_of(
+            counted = sum_amounts(
                 usage(bucket, item.tree, self._extended_name)
                 for item in found
-                if looks_at(quota.spec, bucket, item.tree)
+                if is_in_scope(quota.spec, bucket, item.tree)
             )
             for name, amount in counted.items():
                 used[name] = used[name].add(amount) if name in used else amount

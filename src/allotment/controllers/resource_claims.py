@@ -123,7 +123,7 @@ class _ResourceClaims:
             if old is not None and owner is not None and self._groups is not None:
                 for group in self._group_of_uid[owner["uid"]]:
                     self._queue.add(_Key("group", group.namespace, group.name))
-                for pod in self._members[old.namespace, pod_groups.owner_of(old.tree)]:
+                for pod in self._members[old.namespace, pod_groups.owning_group(old.tree)]:
                     self._queue.add(_Key("pod", pod.namespace, pod.name))
         elif (old is None or _matters(old) != _matters(new)) and any(_matters(new)):
             self._queue.add(_Key("claim", new.namespace, new.name))
@@ -174,7 +174,7 @@ class _ResourceClaims:
         if pod is None or pod.deleting or is_finished(pod):
             return
         group = None
-        if self._groups is not None and (name := pod_groups.group_of(pod.spec)):
+        if self._groups is not None and (name := pod_groups.group_name(pod.spec)):
             group = self._groups.item(pod.namespace, name)
             if group is None:
                 return  # which claims are its own shows when the group is there
@@ -197,11 +197,11 @@ class _ResourceClaims:
             if claim is None or "allocation" not in claim.status or claim.deleting:
                 continue
             users = claim.status.get("reservedFor") or []
-            if pod_groups.is_among(users, pod.uid, group.name if group else "") or len(users) >= _MOST_CONSUMERS:
+            if pod_groups.is_consumer(users, pod.uid, group.name if group else "") or len(users) >= _MOST_CONSUMERS:
                 continue
             user: Tree = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             if group is not None and name in shared:
-                user = pod_groups.user_of(group.tree)
+                user = pod_groups.consumer_reference(group.tree)
             await self._write_status(claim, {**claim.status, "reservedFor": [*users, user]})
 
     # --- claims ---------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class _ResourceClaims:
 
 def _group_key(pod: Item[Any]) -> Iterator[tuple[str, str]]:
     """For the index of a group's pods, of those that have claims."""
-    if pod.spec.get("resourceClaims") and (name := pod_groups.group_of(pod.spec)):
+    if pod.spec.get("resourceClaims") and (name := pod_groups.group_name(pod.spec)):
         yield pod.namespace, name
 
 
@@ -318,7 +318,7 @@ def _claim_names(user: Item[Any], group: Item[Any] | None = None) -> Iterator[st
     known = _names_in(user)
     for entry in user.spec.get("resourceClaims") or ():
         name = entry.get("resourceClaimName") or known.get(entry["name"])
-        if name and (group is None or pod_groups.has_entry(group.tree, entry)):
+        if name and (group is None or pod_groups.has_claim_entry(group.tree, entry)):
             yield name
     extended = user.status.get("extendedResourceClaimStatus") if group is None else None
     if extended:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from allotment.engine.claims.requests import Compiler, Shape
+from allotment.engine.claims.requests import ClaimCompiler, ClaimShape
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeState, NodeView
 from allotment.engine.outcome import Aborted, Allocated, Cause, Outcome, Unfit
@@ -35,7 +35,7 @@ _VERDICTS: Final = 20_000
 class Work:
     """All that is known about one shape."""
 
-    def __init__(self, shape: Shape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int) -> None:
+    def __init__(self, shape: ClaimShape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int) -> None:
         features = inventory.features
         self.shape = shape
         self.classes: tuple[tuple[str, DeviceClass | None], ...] = tuple(
@@ -93,7 +93,7 @@ class Work:
         consumed: dict[int, tuple[int, ...]] = {}
         for picks in solution.picks:
             for ask, slot in picks:
-                if self.shape.asks[ask].admin:
+                if self.shape.subrequests[ask].admin:
                     continue
                 bit = 1 << slot
                 charged |= bit & layout.consumers
@@ -133,7 +133,7 @@ class Allocator:
         self.inventory = inventory
         self._share_id = share_id or _numbered()
         self._step_limit = step_limit
-        self._compiler = Compiler(inventory.features)
+        self._compiler = ClaimCompiler(inventory.features)
         self._works: dict[bytes, Work] = {}
         self._encoder = msgspec.json.Encoder(enc_hook=str)
 

@@ -101,7 +101,7 @@ class Nodes:
             return
         changed = journal.since(self._journal_place)
         self._journal_place = journal.end
-        places = self._inventory.places
+        places = self._inventory.index_count
         if changed is None:
             self._open = (1 << places) - 1
             self._undecided = 0

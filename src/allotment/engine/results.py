@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from allotment.engine.claims.eligibility import Examiner
-from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Shape
+from allotment.engine.claims.eligibility import DeviceMatcher
+from allotment.engine.claims.requests import MAX_DEVICES_PER_CLAIM, Subrequest, ClaimShape
 from allotment.engine.cluster.layout import NodeView
 from allotment.engine.outcome import Aborted, Cause
 from allotment.engine.release import release
@@ -37,7 +37,7 @@ class UnsupportedNodeSelector(ValueError):
 class Assembler:
     """Makes the results of one shape. The claims are those that the shape was compiled from."""
 
-    def __init__(self, shape: Shape, claims: Sequence[DeviceClaim], examiner: Examiner, features: Features) -> None:
+    def __init__(self, shape: ClaimShape, claims: Sequence[DeviceClaim], examiner: DeviceMatcher, features: Features) -> None:
         self._shape = shape
         self._examiner = examiner
         self._claims = tuple(claims)
@@ -65,7 +65,7 @@ class Assembler:
         return tuple(made)
 
     def _result(self, view: NodeView, pick: Pick, share_id: ShareID) -> DeviceRequestAllocationResult:
-        ask = self._shape.asks[pick.ask]
+        ask = self._shape.subrequests[pick.ask]
         record = view.records[pick.slot]
         driver, pool, device = record.id
         traits = record.traits
@@ -93,15 +93,15 @@ class Assembler:
     def _config(self, claim: int, chosen: tuple[int, ...]) -> tuple[DeviceAllocationConfiguration, ...]:
         found = self._configs.get((claim, chosen))
         if found is None:
-            asks = [self._shape.asks[number] for number in chosen]
+            asks = [self._shape.subrequests[number] for number in chosen]
             entries = [*self._of_classes(asks), *self._of_claim(self._claims[claim], asks)]
             if not self._release.config_repeated:
                 entries = [_for_all(entry, asks) for entry in entries]
             found = self._configs[claim, chosen] = tuple(entries)
         return found
 
-    def _of_classes(self, asks: list[Ask]) -> list[DeviceAllocationConfiguration]:
-        users: dict[str, list[Ask]] = {}
+    def _of_classes(self, asks: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
+        users: dict[str, list[Subrequest]] = {}
         for ask in asks:
             if ask.class_ is not None:
                 users.setdefault(ask.class_.metadata.name, []).append(ask)
@@ -114,7 +114,7 @@ class Assembler:
             for config in of_class[0].class_.spec.config
         ]
 
-    def _of_claim(self, claim: DeviceClaim, asks: list[Ask]) -> list[DeviceAllocationConfiguration]:
+    def _of_claim(self, claim: DeviceClaim, asks: list[Subrequest]) -> list[DeviceAllocationConfiguration]:
         entries = []
         for config in claim.config:
             concerned = sum(_concerns(config.requests, ask) for ask in asks)
@@ -128,7 +128,7 @@ class Assembler:
     def aborted(self, view: NodeView, stop: Stop, claims: Sequence[ObjectKey]) -> Aborted:
         """The error in upstream's words."""
         claim = claims[stop.claim]
-        ask = self._shape.asks[stop.ask] if stop.ask is not None else None
+        ask = self._shape.subrequests[stop.ask] if stop.ask is not None else None
         record = view.records[stop.slot] if stop.slot is not None else None
         return Aborted(
             self._worded(view, stop, claim, ask),
@@ -141,7 +141,7 @@ class Assembler:
 
     def undecided(self, verdict: Undecided, claims: Sequence[ObjectKey]) -> Aborted:
         """The error of a search that was given up. It concerns its node only."""
-        claim, ask = claims[verdict.claim], self._shape.asks[verdict.ask]
+        claim, ask = claims[verdict.claim], self._shape.subrequests[verdict.ask]
         return Aborted(
             f"claim {claim}, request {ask.own_name}: search given up after {verdict.steps} steps, undecided",
             fatal=False,
@@ -151,11 +151,11 @@ class Assembler:
             steps=verdict.steps,
         )
 
-    def _worded(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Ask | None) -> str:
+    def _worded(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Subrequest | None) -> str:
         if stop.fault is not None:
-            return stop.fault.worded(claim)
+            return stop.fault.text_for(claim)
         if stop.cause is Cause.TOO_MANY_DEVICES:
-            limit = f"exceeds the claim limit of {DEVICES_PER_CLAIM}"
+            limit = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}"
             if ask is None:
                 return f"claim {claim}: number of requested devices {stop.devices} {limit}"
             added = f"adding {stop.devices - stop.devices_before} devices {limit}"
@@ -172,17 +172,17 @@ class Assembler:
         failure = self._examiner.profile(record).suits[ask.number].failure
         assert failure is not None
         owner = f"class {failure.selector.of_class}" if failure.selector.of_class else f"claim {claim}"
-        if failure.compiling:
+        if failure.is_compile_error:
             return f"{owner}: selector #{failure.selector.position}: CEL compile error: {failure.text}"
         on_device = f" on device {record.id}" if self._release.errors_name_device else ""
         return f"{owner}: selector #{failure.selector.position}{on_device}: CEL runtime error: {failure.text}"
 
 
-def _concerns(requests: tuple[str, ...], ask: Ask) -> bool:
+def _concerns(requests: tuple[str, ...], ask: Subrequest) -> bool:
     return ask.main in requests or ask.name in requests
 
 
-def _for_all(entry: DeviceAllocationConfiguration, asks: list[Ask]) -> DeviceAllocationConfiguration:
+def _for_all(entry: DeviceAllocationConfiguration, asks: list[Subrequest]) -> DeviceAllocationConfiguration:
     """From 1.37: an entry that concerns every request names none."""
     if entry.requests and all(_concerns(entry.requests, ask) for ask in asks):
         return DeviceAllocationConfiguration(source=entry.source, opaque=entry.opaque)

@@ -11,7 +11,7 @@ from allotment.exporter.causes import NO_POD, UNEXAMINED, claims_of
 from allotment.exporter.definitions import CLAIMS, OLDEST_PENDING, PENDING_CLAIMS, PENDING_PODS
 from allotment.exporter.metric import Family, Sample
 from allotment.exporter.state import State
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 
@@ -25,7 +25,7 @@ def state_of(claim: ResourceClaim) -> str:
         return "deleting"
     if claim.status.allocation is None:
         return "pending"
-    if is_set_aside(claim):
+    if is_contested(claim):
         return "contested"
     return "reserved" if claim.status.reserved_for else "allocated"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from allotment.cel import CompileError, DeviceInput, Selector, compile_selector
-from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import DeviceID
 from allotment.model.features import Features
 from allotment.model.resource import DeviceClass, ResourceClaim
@@ -27,7 +27,7 @@ class Classes:
             except CompileError:
                 continue  # a newer API server has accepted it; nothing can be said of it
 
-    def of(self, records: Sequence[Record]) -> list[list[str]]:
+    def of(self, records: Sequence[DeviceRecord]) -> list[list[str]]:
         """The classes of each device. One on which a selector fails is not selected."""
         inputs = [DeviceInput(record.id.driver, record.device) for record in records]
         found: list[list[str]] = [[] for _ in inputs]

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import CounterSet
 
@@ -31,7 +31,7 @@ class Parts(NamedTuple):
     pieces: int
 
 
-def parts(records: Sequence[Record], counters: Mapping[tuple[PoolID, str], CounterSet]) -> Parts:
+def parts(records: Sequence[DeviceRecord], counters: Mapping[tuple[PoolID, str], CounterSet]) -> Parts:
     """The parts of a node's own devices; ``counters`` are its counter sets by pool and name."""
     bearing = [number for number, record in enumerate(records) if _memory(record)] or range(len(records))
     found: list[tuple[tuple[Hashable, float], ...]] = [()] * len(records)
@@ -51,16 +51,16 @@ def parts(records: Sequence[Record], counters: Mapping[tuple[PoolID, str], Count
     return Parts(tuple(found), len(pieces))
 
 
-def _own_memory(record: Record) -> bool:
+def _own_memory(record: DeviceRecord) -> bool:
     return _MEMORY[0] in record.traits.limits
 
 
-def _memory(record: Record) -> int:
+def _memory(record: DeviceRecord) -> int:
     limits = record.traits.limits
     return next((limits[name] for name in _MEMORY if name in limits), 0)
 
 
-def _piece(record: Record) -> Hashable:
+def _piece(record: DeviceRecord) -> Hashable:
     for name in _PIECES:
         attribute = record.device.attributes.get(name)
         if attribute is not None and attribute.string:
@@ -68,7 +68,7 @@ def _piece(record: Record) -> Hashable:
     return record.id
 
 
-def _drawn(record: Record, counters: Mapping[tuple[PoolID, str], CounterSet]) -> Iterator[tuple[Hashable, float]]:
+def _drawn(record: DeviceRecord, counters: Mapping[tuple[PoolID, str], CounterSet]) -> Iterator[tuple[Hashable, float]]:
     pool = PoolID(record.id.driver, record.id.pool)
     drawn: dict[str, dict[str, int]] = {}
     for use in record.traits.counters:

@@ -30,7 +30,7 @@ from allotment.exporter.definitions import (
 from allotment.exporter.metric import Family, Metric, Sample
 from allotment.exporter.node_usage import Amount, Tally
 from allotment.exporter.state import State
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.resource import ResourceSlice
 from allotment.tools.free import kind_of
 
@@ -136,7 +136,7 @@ def _contradictions(state: State) -> tuple[Counter[str], Counter[str]]:
     usage = state.inventory.usage
     twice: Counter[str] = Counter()
     for device, whole in usage.exclusive.items():
-        holders = {key for key in usage.holders(device) if not is_set_aside(state.claims.get(key))}
+        holders = {key for key in usage.holders(device) if not is_contested(state.claims.get(key))}
         if len(holders) > 1 and not holders.isdisjoint(whole):
             twice[device.driver] += 1
     held = {**usage.exclusive, **usage.shares}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.usage import Usage
 from allotment.exporter.classes import class_of
 from allotment.exporter.device_shares import parts
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import CounterSet, ResourceClaim
 
@@ -30,7 +30,7 @@ class Held(NamedTuple):
 
 
 def held(
-    records: Sequence[Record],
+    records: Sequence[DeviceRecord],
     counters: Mapping[tuple[PoolID, str], CounterSet],
     usage: Usage,
     claims: Mapping[ObjectKey, ResourceClaim],
@@ -54,11 +54,11 @@ def held(
     return Held(found, share.pieces)
 
 
-def _holders(record: Record, usage: Usage, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[tuple[Holder, float]]:
+def _holders(record: DeviceRecord, usage: Usage, claims: Mapping[ObjectKey, ResourceClaim]) -> Iterator[tuple[Holder, float]]:
     """Who holds a device, and which part of it: of a shared one the largest part that it consumes of any capacity."""
     every = usage.exclusive.get(record.id, ())
     # What was set aside costs whoever has the device now.
-    whole = tuple(key for key in every if not is_set_aside(claims.get(key))) or every
+    whole = tuple(key for key in every if not is_contested(claims.get(key))) or every
     for key in whole:
         yield Holder(key, class_of(claims.get(key), record.id)), 1 / len(whole)
     shares = usage.shares.get(record.id, ())

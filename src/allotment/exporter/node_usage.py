@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.layout import NodeView, available
 from allotment.engine.cluster.taints import BLOCKING
@@ -110,7 +110,7 @@ def unusable(found: Tally) -> Tally:
     return Tally(devices=devices)
 
 
-def _state(record: Record, usage: Usage, taken: bool, lacking: bool) -> str:
+def _state(record: DeviceRecord, usage: Usage, taken: bool, lacking: bool) -> str:
     traits = record.traits
     if taken:
         if not traits.shareable:
@@ -122,7 +122,7 @@ def _state(record: Record, usage: Usage, taken: bool, lacking: bool) -> str:
     return "blocked" if lacking else "free"
 
 
-def _measure(found: Tally, record: Record, product: str, usage: Usage, taken: bool) -> None:
+def _measure(found: Tally, record: DeviceRecord, product: str, usage: Usage, taken: bool) -> None:
     """Shares and capacities."""
     id, traits = record.id, record.traits
     consumed = usage.consumed.get(id, {})

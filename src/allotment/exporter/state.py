@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested_claims import is_set_aside
-from allotment.model.core import HOSTNAME, Namespace, Node, Pod
+from allotment.model.contested_claims import is_contested
+from allotment.model.core import HOSTNAME_LABEL, Namespace, Node, Pod
 from allotment.model.features import Features
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -127,7 +127,7 @@ class State:
             self.inventory.allocate(key, allocation)
 
     def _put_pod(self, key: ObjectKey, pod: Pod) -> None:
-        if pod.waits and asks(pod):
+        if pod.is_pending and asks(pod):
             self.waiting[key] = pod
         else:
             self.waiting.pop(key, None)
@@ -172,7 +172,7 @@ class State:
         if name in self.nodes:
             return
         if self._named[name] > 0:
-            self.inventory.put_node(name, {HOSTNAME: name})
+            self.inventory.put_node(name, {HOSTNAME_LABEL: name})
         else:
             self.inventory.remove_node(name)
 
@@ -186,4 +186,4 @@ def asks(pod: Pod) -> bool:
 
 
 def _holding(claim: ResourceClaim) -> tuple[object, ...]:
-    return claim.metadata.uid, claim.status.allocation, is_set_aside(claim)
+    return claim.metadata.uid, claim.status.allocation, is_contested(claim)

@@ -1,5 +1,5 @@
-"""cluster-autoscaler's two protocols over gRPC: a cloud provider of its own, and an expander; byte for byte.
+"""The gRPC protocols of cluster-autoscaler for external cloud providers and expanders.
 
-``wire`` is made from ``protos`` by ``scripts/protos``. Behind the servers stand plain values and a Protocol; what a
-machine costs and holds is not known here.
+``scripts/protos`` generates ``wire`` from ``protos``. The servers call a Protocol that takes and returns plain values;
+this package contains no prices or machine types.
 """

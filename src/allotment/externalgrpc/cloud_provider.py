@@ -1,6 +1,6 @@
-"""What cluster-autoscaler asks of a cloud and what it is answered, as values.
+"""The external cloud provider that cluster-autoscaler calls, as a Protocol and its values.
 
-Objects of Kubernetes are JSON trees. Sizes count machines, prices are US dollars, times are nanoseconds, as in Go.
+Kubernetes objects are JSON trees. Sizes count machines, prices are US dollars, times are nanoseconds, as in Go.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from allotment.model.trees import Tree
 
-#: unspecified: nobody knows; the autoscaler then goes by the cluster's nodes alone.
+#: With "unspecified", the autoscaler considers only the cluster's nodes.
 InstanceState: TypeAlias = Literal["unspecified", "running", "creating", "deleting"]
 
 
 class CloudNodeGroup(NamedTuple):
-    """Machines that are alike and grow and shrink by number. ``debug``: for the autoscaler's log."""
+    """A node group: equal machines with a variable count. ``debug`` is written to the autoscaler's log."""
 
     id: str
     min_size: int
@@ -24,7 +24,7 @@ class CloudNodeGroup(NamedTuple):
 
 
 class NodeRef(NamedTuple):
-    """What the autoscaler shows of a node. A node that never came is named by its instance's id."""
+    """The part of a node that the autoscaler sends. If the node does not exist yet, ``name`` is the instance ID."""
 
     provider_id: str
     name: str
@@ -33,7 +33,7 @@ class NodeRef(NamedTuple):
 
 
 class InstanceError(NamedTuple):
-    """Why a machine will not come. ``out_of_resources``: because the cloud has no more of them."""
+    """The reason why a machine cannot be created. ``out_of_resources``: the cloud has no capacity for it."""
 
     code: str
     message: str
@@ -41,7 +41,7 @@ class InstanceError(NamedTuple):
 
 
 class CloudInstance(NamedTuple):
-    """A machine of a group. ``id``: the providerID that its node has, or will have."""
+    """A machine of a group. ``id``: the providerID that its node has or will have."""
 
     id: str
     state: InstanceState = "unspecified"
@@ -49,7 +49,7 @@ class CloudInstance(NamedTuple):
 
 
 class NodeGroupOptions(NamedTuple):
-    """How a group is treated; utilizations are fractions, times nanoseconds or None."""
+    """Scaling options of a node group. Utilizations are fractions, times are nanoseconds or None."""
 
     scale_down_utilization: float = 0.0
     scale_down_gpu_utilization: float = 0.0
@@ -61,71 +61,65 @@ class NodeGroupOptions(NamedTuple):
 
 
 class TemplateNode(NamedTuple):
-    """The next node of a group, which is not there yet, and the ResourceSlices that its drivers will publish."""
+    """The template of a group's next node, and the ResourceSlices that its drivers will publish."""
 
     node: Tree
     slices: tuple[Tree, ...] = ()
 
 
 class CloudProvider(Protocol):
-    """A cloud. Every call may raise `failures.CallFailed`; the autoscaler waits five seconds for an answer."""
+    """A cloud provider. Every call may raise `errors.CallError`; the autoscaler's timeout is five seconds."""
 
-    async def node_groups(self) -> Sequence[CloudNodeGroup]:
-        """All groups."""
-        ...
+    async def node_groups(self) -> Sequence[CloudNodeGroup]: ...
 
     async def node_group_of(self, node: NodeRef) -> CloudNodeGroup | None:
-        """The group of a node; None for a node that is none of ours."""
+        """Return the group of a node, or None if the autoscaler must ignore the node."""
         ...
 
     async def node_price(self, node: NodeRef, hours: float) -> float:
-        """What a node costs for so long."""
+        """Return the price of a node for a number of hours."""
         ...
 
     async def pod_price(self, pod: Tree, hours: float) -> float:
-        """What a pod would cost for so long on a machine of just its size."""
+        """Return the price of a pod for a number of hours, on a machine of exactly its size."""
         ...
 
     async def gpu_label(self) -> str:
-        """The label of nodes whose GPUs are an extended resource."""
+        """Return the label of nodes whose GPUs are an extended resource."""
         ...
 
     async def gpu_types(self) -> Sequence[str]:
-        """The values that this label may have."""
+        """Return the possible values of the GPU label."""
         ...
 
     async def refresh(self) -> None:
-        """Another round begins."""
+        """Start a new round of the autoscaler."""
         ...
 
     async def cleanup(self) -> None:
-        """The autoscaler ends."""
+        """Release resources before the autoscaler exits."""
         ...
 
     async def target_size(self, group: str) -> int:
-        """Machines that the group is meant to have, those under way included."""
+        """Return the desired number of machines, including those that are being created."""
         ...
 
     async def increase_size(self, group: str, by: int) -> None:
-        """Order machines, one or more."""
+        """Order ``by`` more machines, at least one."""
         ...
 
     async def delete_nodes(self, group: str, nodes: Sequence[NodeRef]) -> None:
-        """Give machines back."""
+        """Delete the machines of these nodes."""
         ...
 
     async def decrease_target_size(self, group: str, by: int) -> None:
-        """Take back so many orders; nodes that are there stay."""
+        """Cancel ``by`` orders; existing nodes stay."""
         ...
 
-    async def instances(self, group: str) -> Sequence[CloudInstance]:
-        """The machines of a group."""
-        ...
+    async def instances(self, group: str) -> Sequence[CloudInstance]: ...
 
-    async def template_node(self, group: str) -> TemplateNode:
-        """The group's next node."""
-        ...
+    async def template_node(self, group: str) -> TemplateNode: ...
 
     async def options(self, group: str, defaults: NodeGroupOptions) -> NodeGroupOptions | None:
-        """How the group is treated; None: as all others."""
+        """Return the scaling options of the group, or None for the defaults."""
         ...

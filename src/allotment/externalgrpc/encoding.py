@@ -1,4 +1,4 @@
-"""Messages of the two protocols as the values of `cloud_provider` and `expander`, and answers as messages."""
+"""Conversion between the messages of both protocols and the values of `cloud_provider` and `expander`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from allotment.externalgrpc.wire import cloud_provider_pb2 as cloud_wire
 from allotment.externalgrpc.wire import expander_pb2 as expander_wire
 from allotment.model.trees import Tree
 
-#: The full names of the services, as in the paths of their methods.
+#: The full names of the services in method paths.
 CLOUD_PROVIDER: Final = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
 EXPANDER: Final = "grpcplugin.Expander"
 
@@ -37,10 +37,10 @@ INSTANCE_STATES: Final[Mapping[InstanceState, cloud_wire.InstanceStatus.Instance
     "creating": cloud_wire.InstanceStatus.instanceCreating,
     "deleting": cloud_wire.InstanceStatus.instanceDeleting,
 }
-#: cluster-autoscaler's classes of errors.
+#: cluster-autoscaler's error classes.
 OUT_OF_RESOURCES, _OTHER = 1, 99
 
-#: Numbers that no field can have, and the response's own.
+#: Field numbers that protobuf reserves.
 _RESERVED_NUMBERS: Final = range(19_000, 20_000)
 _MAX_NUMBER: Final = 2**29 - 1
 
@@ -49,19 +49,17 @@ _MAX_NUMBER: Final = 2**29 - 1
 
 
 def encode_node_group(group: CloudNodeGroup | None) -> cloud_wire.NodeGroup:
-    """A group; none is one without an id."""
+    """Return the message of a group, or one without id for None."""
     if group is None:
         return cloud_wire.NodeGroup()
     return cloud_wire.NodeGroup(id=group.id, minSize=group.min_size, maxSize=group.max_size, debug=group.debug)
 
 
 def decode_node(message: cloud_wire.ExternalGrpcNode) -> NodeRef:
-    """A node that the autoscaler speaks of."""
     return NodeRef(message.providerID, message.name, dict(message.labels), dict(message.annotations))
 
 
 def encode_instance(instance: CloudInstance) -> cloud_wire.Instance:
-    """A machine of a group."""
     error = instance.error
     info = None
     if error is not None:
@@ -72,7 +70,6 @@ def encode_instance(instance: CloudInstance) -> cloud_wire.Instance:
 
 
 def encode_options(options: NodeGroupOptions | None) -> cloud_wire.NodeGroupAutoscalingOptions | None:
-    """How a group is treated."""
     if options is None:
         return None
     return cloud_wire.NodeGroupAutoscalingOptions(
@@ -87,7 +84,6 @@ def encode_options(options: NodeGroupOptions | None) -> cloud_wire.NodeGroupAuto
 
 
 def decode_options(message: cloud_wire.NodeGroupAutoscalingOptions) -> NodeGroupOptions:
-    """How groups are treated that say nothing of their own."""
     return NodeGroupOptions(
         message.scaleDownUtilizationThreshold,
         message.scaleDownGpuUtilizationThreshold,
@@ -101,48 +97,47 @@ def decode_options(message: cloud_wire.NodeGroupAutoscalingOptions) -> NodeGroup
 
 
 def encode_gpu_types(types: Iterable[str]) -> cloud_wire.GetAvailableGPUTypesResponse:
-    """Types as keys; what they stand for is nobody's business."""
+    """Return a response with the types as keys; cluster-autoscaler ignores the values."""
     return cloud_wire.GetAvailableGPUTypesResponse(gpuTypes={name: AnyMessage() for name in types})
 
 
 def hours_between(start: Timestamp, end: Timestamp) -> float:
-    """Hours from one moment to another."""
     return (_nanoseconds(end) - _nanoseconds(start)) / _HOUR
 
 
 def validate_slices_field(number: int) -> int:
-    """A field number for the slices of a template, 0 for none. Raises ValueError for one that cannot be it."""
+    """Return ``number`` if it can be the field number of a template's slices; 0 means none. Raises ValueError."""
     taken = {field.number for field in cloud_wire.NodeGroupTemplateNodeInfoResponse.DESCRIPTOR.fields}
     if not 0 <= number <= _MAX_NUMBER or number in _RESERVED_NUMBERS or number in taken:
-        raise ValueError(f"{number} cannot be the number of a field of NodeGroupTemplateNodeInfoResponse")
+        raise ValueError(f"{number} is not available as a field number of NodeGroupTemplateNodeInfoResponse")
     return number
 
 
 def encode_template(template: TemplateNode, slices_field: int = 0) -> bytes:
-    """A template, with its slices if their field has a number in the autoscaler that asks; it skips what it has not."""
+    """Return a template, with its slices if the autoscaler has a field for them; others ignore unknown fields."""
     node = objects.to_bytes(objects.NODE, template.node)
     data = grpc_codec.encode(cloud_wire.NodeGroupTemplateNodeInfoResponse(nodeBytes=node))
     if not slices_field:
         return data
     tag = _varint(slices_field << 3 | 2)
     bodies = (objects.to_bytes(objects.SLICE, slice_) for slice_ in template.slices)
-    more = b"".join(tag + _varint(len(body)) + body for body in bodies)
-    # As generated code does: by number.
-    return more + data if slices_field < 2 else data + more
+    slices = b"".join(tag + _varint(len(body)) + body for body in bodies)
+    # Ordered by field number, as generated code does.
+    return slices + data if slices_field < 2 else data + slices
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    varint = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        varint.append(number & 127 | 128)
         number >>= 7
-    return bytes((*found, number))
+    return bytes((*varint, number))
 
 
 def _duration(nanoseconds: int | None) -> Duration | None:
     if nanoseconds is None:
         return None
-    # Both parts have the sign of the whole.
+    # Both parts have the same sign.
     seconds, rest = divmod(abs(nanoseconds), _SECOND)
     sign = -1 if nanoseconds < 0 else 1
     return Duration(seconds=sign * seconds, nanos=sign * rest)
@@ -158,11 +153,11 @@ def _nanoseconds(message: Duration | Timestamp) -> int:
 def decode_expander_request(
     request: expander_wire.BestOptionsRequest,
 ) -> tuple[tuple[ExpansionOption, ...], dict[str, Tree]]:
-    """Options and nodes of a question. Raises `objects.Unreadable`."""
+    """Return the options, and the template nodes by group. Raises `objects.InvalidObject`."""
     pods: dict[bytes, Tree] = {}
 
     def pod(data: bytes) -> Tree:
-        # A pod that several groups would help is sent with each of them.
+        # A pod that fits several groups is sent with each of them.
         if data not in pods:
             pods[data] = objects.from_bytes(objects.POD, data)
         return pods[data]
@@ -175,11 +170,11 @@ def decode_expander_request(
 
 
 def encode_best_options(options: Sequence[ExpansionOption], best: Iterable[str]) -> expander_wire.BestOptionsResponse:
-    """The options of these groups, without their pods, which nobody reads."""
-    known = {option.group: option for option in options}
+    """Return the options of the groups ``best``, without the pods, which cluster-autoscaler does not read."""
+    by_group = {option.group: option for option in options}
     return expander_wire.BestOptionsResponse(
         options=[
-            expander_wire.Option(nodeGroupId=group, nodeCount=known[group].nodes, debug=known[group].debug)
+            expander_wire.Option(nodeGroupId=group, nodeCount=by_group[group].nodes, debug=by_group[group].debug)
             for group in best
         ]
     )

@@ -1,35 +1,35 @@
-"""How a call can fail: each class is one gRPC status, by which the autoscaler decides what to do."""
+"""Exceptions of a cloud provider's calls; the gRPC status of each class decides how the autoscaler reacts."""
 
 from __future__ import annotations
 
 
 class CallError(Exception):
-    """A call failed; the text is what the autoscaler logs and writes in its events."""
+    """Base of the errors; the text appears in the autoscaler's log and events."""
 
 
 class NotFoundError(CallError):
-    """There is no such group, or no such machine in it."""
+    """The group, or the machine in the group, does not exist."""
 
 
 class InvalidArgumentError(CallError):
-    """Nobody could do what was asked: a size over the maximum, a step of zero."""
+    """The request is invalid: a size over the maximum, an increase of zero."""
 
 
 class FailedPreconditionError(CallError):
-    """It cannot be done now: the order that was to be taken back is a node already."""
+    """The call is not possible in the current state: the order to be cancelled is a node already."""
 
 
 class ResourceExhaustedError(CallError):
-    """The cloud has none of it now."""
+    """The cloud has no capacity for it now."""
 
 
 class PermissionDeniedError(CallError):
-    """The cloud will not do it, and asking again would not help."""
+    """The cloud rejects the call, and a retry would not help."""
 
 
 class UnavailableError(CallError):
-    """What the answer depends on cannot be reached."""
+    """A dependency of the call cannot be reached."""
 
 
 class UnimplementedError(CallError):
-    """An optional call that has no answer here."""
+    """The optional call is not implemented."""

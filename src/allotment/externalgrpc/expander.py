@@ -1,4 +1,4 @@
-"""What cluster-autoscaler asks of an expander and what it is answered, as values."""
+"""The external expander that cluster-autoscaler calls, as a Protocol and its values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from allotment.model.trees import Tree
 
 
 class ExpansionOption(NamedTuple):
-    """A group that could grow by ``nodes``, and the Pods that, as the autoscaler sees it, would then have a place."""
+    """A group that can be increased by ``nodes``, and the Pods that the autoscaler expects to fit on them."""
 
     group: str
     nodes: int
@@ -18,11 +18,11 @@ class ExpansionOption(NamedTuple):
 
 
 class Expander(Protocol):
-    """Says which groups may grow. The autoscaler waits five seconds, and keeps all options if no answer came."""
+    """Chooses the groups to increase. Without an answer within five seconds the autoscaler keeps all options."""
 
     async def best_options(self, options: Sequence[ExpansionOption], nodes: Mapping[str, Tree]) -> Sequence[str]:
-        """Ids of the groups that are left to choose from; none: no group grows in this round.
+        """Return the IDs of the remaining groups; if there are none, no group is increased in this round.
 
-        ``nodes``: by the group's id, a node as its next will be.
+        ``nodes``: the template node of each group, by group ID.
         """
         ...

@@ -1,7 +1,7 @@
-"""Listening for cluster-autoscaler, in plain text or with TLS.
+"""The gRPC server for cluster-autoscaler, in plain text or with TLS.
 
-An expander is only ever asked over TLS, by an autoscaler that has no certificate of its own. A cloud provider orders
-machines for whoever reaches it: in plain text it belongs on loopback, and elsewhere behind a client's certificate.
+cluster-autoscaler calls expanders only over TLS and without a client certificate. Every client of a cloud provider can
+order machines: in plain text it must listen on loopback only; otherwise it must require client certificates.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import grpc
 if TYPE_CHECKING:
     from allotment.externalgrpc.services import Service
 
-#: Calls under way may take so long to end.
+#: Time for calls in flight to finish at shutdown.
 _GRACE_SECONDS: Final = 5.0
-#: The pods of each option come along; gRPC's own limit of 4 MiB is reached with some thousand.
+#: Options contain their pods; a few thousand exceed gRPC's default limit of 4 MiB.
 _MAX_REQUEST_BYTES: Final = 256 << 20
 
 
 class ListenError(Exception):
-    """The address cannot be listened at."""
+    """Raised if the server cannot listen on the address."""
 
 
 class TlsFileError(Exception):
-    """A file of a certificate or a key cannot be used."""
+    """Raised if a certificate or key file cannot be used."""
 
 
 class TlsFiles(NamedTuple):
-    """PEM files: the server's certificate and its key; the authority whose clients alone are let in, if any."""
+    """PEM files: the server's certificate, its key, and the CA of permitted client certificates, if required."""
 
     certificate: Path
     key: Path
@@ -41,14 +41,16 @@ class TlsFiles(NamedTuple):
 
 @asynccontextmanager
 async def serve(address: str, services: Sequence[Service], tls: TlsFiles | None = None) -> AsyncIterator[int]:
-    """Serve at ``HOST:PORT`` while the block runs; gives the port. Raises CannotListen, UnusableCertificate."""
+    """Serve on ``HOST:PORT`` while the block runs; yield the port. Raises ListenError, TlsFileError."""
     options = (("grpc.max_receive_message_length", _MAX_REQUEST_BYTES), ("grpc.so_reuseport", 0))
     server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers(tuple(services))
     try:
         port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, _credentials(tls))
     except RuntimeError as error:
-        raise ListenError(f"cannot listen at {address}: the address is in use, or none of this machine") from error
+        raise ListenError(
+            f"cannot listen on {address}: the address is in use or not an address of this machine"
+        ) from error
     await server.start()
     try:
         yield port
@@ -57,7 +59,7 @@ async def serve(address: str, services: Sequence[Service], tls: TlsFiles | None 
 
 
 def check_tls_files(tls: TlsFiles) -> None:
-    """Raises UnusableCertificate: the C core would take anything, and refuse every connection later."""
+    """Raise TlsFileError if a file cannot be used: the C core would accept it and reject every connection later."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for path in filter(None, tls):
         try:
@@ -67,13 +69,17 @@ def check_tls_files(tls: TlsFiles) -> None:
     try:
         context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
     except (ssl.SSLError, ValueError) as error:
-        why = "the key is another certificate's" if "mismatch" in str(error).lower() else "wanted both as PEM"
-        raise TlsFileError(f"{tls.certificate} and {tls.key} are no certificate with its key: {why}") from None
+        reason = (
+            "the key belongs to another certificate"
+            if "mismatch" in str(error).lower()
+            else "expected both in PEM format"
+        )
+        raise TlsFileError(f"{tls.certificate} and {tls.key} are not a certificate and its key: {reason}") from None
     if tls.client_authority is not None:
         try:
             context.load_verify_locations(tls.client_authority)
         except ssl.SSLError:
-            raise TlsFileError(f"{tls.client_authority}: wanted certificates as PEM") from None
+            raise TlsFileError(f"{tls.client_authority}: expected certificates in PEM format") from None
 
 
 def _no_password() -> str:
@@ -81,22 +87,22 @@ def _no_password() -> str:
 
 
 def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    """Read again whenever the files have changed: certificates are renewed while servers run."""
+    """Return credentials that are reloaded when the files change, as renewed certificates do."""
     check_tls_files(tls)
-    known, current = _file_stamps(tls), _certificate_configuration(tls)
+    stamps, current = _file_stamps(tls), _certificate_configuration(tls)
 
-    def renewed() -> grpc.ServerCertificateConfiguration:
-        nonlocal known, current
-        # Half of the files may be new: the next handshake looks again.
+    def reload() -> grpc.ServerCertificateConfiguration:
+        nonlocal stamps, current
+        # Some of the files may be updated before the others: the next handshake checks again.
         with suppress(OSError, TlsFileError):
-            now = _file_stamps(tls)
-            if now != known:
+            new_stamps = _file_stamps(tls)
+            if new_stamps != stamps:
                 check_tls_files(tls)
-                known, current = now, _certificate_configuration(tls)
+                stamps, current = new_stamps, _certificate_configuration(tls)
         return current
 
     return grpc.dynamic_ssl_server_credentials(
-        current, renewed, require_client_authentication=tls.client_authority is not None
+        current, reload, require_client_authentication=tls.client_authority is not None
     )
 
 

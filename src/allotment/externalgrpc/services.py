@@ -1,4 +1,4 @@
-"""Both services: each method decodes its request, asks the value behind it, and answers, or fails with its status."""
+"""The gRPC services: each method decodes its request, calls the Protocol, and encodes the result or its gRPC status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
 _M = TypeVar("_M", bound=Message)
 if TYPE_CHECKING:
-    # Generic to the type checker only.
+    # These classes are generic for type checkers only.
     Service = grpc.GenericRpcHandler[Any, Any]
     _Handler = grpc.RpcMethodHandler[Any, Any]
 
@@ -38,15 +38,15 @@ STATUS_CODES: Final[Mapping[type[errors.CallError], grpc.StatusCode]] = {
 
 
 def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Service:
-    """The service ``CloudProvider``. ``slices_field``: number of a template's slices in the autoscaler, 0 for none."""
+    """Return the service ``CloudProvider``. ``slices_field``: the autoscaler's field number for slices, or 0."""
     wire = cloud_wire
 
     async def groups(_: wire.NodeGroupsRequest) -> Message:
         return wire.NodeGroupsResponse(nodeGroups=map(encoding.encode_node_group, await provider.node_groups()))
 
     async def group_for_node(request: wire.NodeGroupForNodeRequest) -> Message:
-        found = await provider.node_group_of(encoding.decode_node(request.node))
-        return wire.NodeGroupForNodeResponse(nodeGroup=encoding.encode_node_group(found))
+        group = await provider.node_group_of(encoding.decode_node(request.node))
+        return wire.NodeGroupForNodeResponse(nodeGroup=encoding.encode_node_group(group))
 
     async def node_price(request: wire.PricingNodePriceRequest) -> Message:
         hours = encoding.hours_between(request.startTimestamp, request.endTimestamp)
@@ -75,7 +75,7 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
     async def increase(request: wire.NodeGroupIncreaseSizeRequest) -> Message:
         if request.delta <= 0:
-            raise errors.InvalidArgumentError(f"size increase must be positive, found {request.delta}")
+            raise errors.InvalidArgumentError(f"size increase must be positive, got {request.delta}")
         await provider.increase_size(request.id, request.delta)
         return wire.NodeGroupIncreaseSizeResponse()
 
@@ -85,20 +85,20 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
     async def decrease(request: wire.NodeGroupDecreaseTargetSizeRequest) -> Message:
         if request.delta >= 0:
-            raise errors.InvalidArgumentError(f"size decrease must be negative, found {request.delta}")
+            raise errors.InvalidArgumentError(f"size decrease must be negative, got {request.delta}")
         await provider.decrease_target_size(request.id, -request.delta)
         return wire.NodeGroupDecreaseTargetSizeResponse()
 
     async def nodes(request: wire.NodeGroupNodesRequest) -> Message:
-        found = await provider.instances(request.id)
-        return wire.NodeGroupNodesResponse(instances=map(encoding.encode_instance, found))
+        instances = await provider.instances(request.id)
+        return wire.NodeGroupNodesResponse(instances=map(encoding.encode_instance, instances))
 
     async def template(request: wire.NodeGroupTemplateNodeInfoRequest) -> bytes:
         return encoding.encode_template(await provider.template_node(request.id), slices_field)
 
     async def options(request: wire.NodeGroupAutoscalingOptionsRequest) -> Message:
-        found = await provider.options(request.id, encoding.decode_options(request.defaults))
-        return wire.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=encoding.encode_options(found))
+        options = await provider.options(request.id, encoding.decode_options(request.defaults))
+        return wire.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=encoding.encode_options(options))
 
     methods = {
         "NodeGroups": _method_handler(wire.NodeGroupsRequest, groups),
@@ -121,7 +121,6 @@ def cloud_provider_service(provider: CloudProvider, slices_field: int = 0) -> Se
 
 
 def expander_service(chooser: Expander) -> Service:
-    """The service ``Expander``."""
 
     async def best_options(request: expander_wire.BestOptionsRequest) -> Message:
         options, nodes = encoding.decode_expander_request(request)
@@ -131,11 +130,11 @@ def expander_service(chooser: Expander) -> Service:
     return grpc.method_handlers_generic_handler(encoding.EXPANDER, methods)
 
 
-def _method_handler(kind: type[_M], answer: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
+def _method_handler(kind: type[_M], method: Callable[[_M], Awaitable[Message | bytes]]) -> _Handler:
     async def handle(request: bytes, context: _Context) -> bytes:
         try:
-            answered = await answer(grpc_codec.decode(kind, request))
-            return answered if isinstance(answered, bytes) else grpc_codec.encode(answered)
+            response = await method(grpc_codec.decode(kind, request))
+            return response if isinstance(response, bytes) else grpc_codec.encode(response)
         except grpc_codec.InvalidMessage as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
         except InvalidObject as error:
@@ -145,7 +144,7 @@ def _method_handler(kind: type[_M], answer: Callable[[_M], Awaitable[Message | b
                 STATUS_CODES.get(type(error), grpc.StatusCode.UNKNOWN), grpc_codec.truncate_details(str(error))
             )
         except Exception as error:
-            log.exception("A call of cluster-autoscaler failed for an unexpected reason")
+            log.exception("unexpected error in a call of cluster-autoscaler")
             await context.abort(
                 grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}")
             )

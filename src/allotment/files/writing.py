@@ -24,7 +24,7 @@ PRIVATE: Final = 0o600
 PUBLIC: Final = 0o644
 
 #: The ending of temporary files.
-TEMPORARY: Final = ".new"
+TEMPORARY_SUFFIX: Final = ".new"
 
 #: Answers of file systems that cannot sync a folder.
 _NO_FOLDER_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
@@ -95,9 +95,9 @@ def write_temporary(
     return temporary
 
 
-def temporary_of(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """The temporary file of a single writer."""
-    return path.with_name(f".{path.name}{TEMPORARY}")
+    return path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
 
 
 def sync_folder(folder: Path) -> None:
@@ -118,9 +118,9 @@ def sync_folder(folder: Path) -> None:
 def _opened(path: Path, single_writer: bool) -> tuple[int, Path]:
     """A new file that no other user can open."""
     if not single_writer:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX, dir=path.parent)
         return descriptor, Path(name)
-    temporary = temporary_of(path)
+    temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.open(temporary, flags, PRIVATE), temporary

@@ -9,7 +9,7 @@ from allotment.fleet.description import Machine
 from allotment.fleet.device_classes import AMD_WHOLE, CLASSES
 from allotment.fleet.modes import AutoPartition
 from allotment.fleet.slices import slices_of
-from allotment.model.core import HOSTNAME, Node
+from allotment.model.core import HOSTNAME_LABEL, Node
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import DeviceClass, ResourceSlice
 
@@ -53,7 +53,7 @@ def node_of(machine: Machine) -> Node:
     """The node of one machine, with the labels that kubelet and feature discovery would set."""
     labels = {
         "kubernetes.io/arch": "amd64",
-        HOSTNAME: machine.node,
+        HOSTNAME_LABEL: machine.node,
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": machine.hardware.id,
     }

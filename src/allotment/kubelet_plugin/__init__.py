@@ -1,1 +1,1 @@
-"""What a kubelet and a DRA driver on its node ask and answer, and the sockets it goes over."""
+"""The gRPC API between a kubelet and the DRA drivers on its node: messages, client, server and sockets."""

@@ -1,7 +1,7 @@
-"""The kubelet's side of a driver: a :class:`.Plugin` that is asked over its socket.
+"""The kubelet's side of the DRA API: a :class:`.KubeletPlugin` that calls a driver over its socket.
 
-As in a kubelet, the connection comes about by itself, is made anew whenever it breaks, and says whether it stands; a
-driver that is away is therefore an error of the call, never of making the value.
+As in a kubelet, the client connects in the background, reconnects after a failure and exposes the connection's state.
+If the driver is not available, calls fail; creating the client does not.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from allotment.kubelet_plugin.wire import health_v1alpha1_pb2
 from allotment.model.quoting import quote
 
 if TYPE_CHECKING:
-    # Generic to the type checker only.
+    # These classes are generic for type checkers only.
     _Method = grpc.aio.UnaryUnaryMultiCallable[Any, bytes]
 
-#: How long a driver has for one call, in seconds: half of the time after which a kubelet tries again.
+#: Timeout of a call, in seconds: half of the time after which a kubelet retries.
 CALL_SECONDS: Final = 45.0
 
-#: How long the C core may take to let a channel go.
+#: Maximum time that the C core takes to close a channel.
 _CLOSE_SECONDS: Final = 0.2
 
 _OPTIONS: Final = (
-    # Channels to one path would otherwise share its failures: a plugin that came back would wait out the old one's.
+    # Channels to the same path would otherwise share their back-off: a restarted plugin would wait for that of the old
+    # one.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 250),
@@ -42,7 +43,7 @@ _OPTIONS: Final = (
 
 
 class PluginInfo(NamedTuple):
-    """How a plugin introduced itself."""
+    """A plugin's answer to GetInfo."""
 
     name: str
     endpoint: Path
@@ -51,25 +52,25 @@ class PluginInfo(NamedTuple):
 
 
 class UnsupportedVersions(Exception):
-    """None of the services that a plugin lists is one that we call; the text is a kubelet's."""
+    """Raised if Allotment supports none of the services that a plugin lists; the text is the kubelet's."""
 
 
 def choose_version(versions: Sequence[str]) -> Version:
-    """The first in the plugin's list that is known: the order is the plugin's wish. Raises VersionsUnknown.
+    """Return the first supported version of the plugin's ordered list. Raises UnsupportedVersions.
 
-    >>> chosen(("v1beta1.DRAPlugin", "v1.DRAPlugin")).name
+    >>> choose_version(("v1beta1.DRAPlugin", "v1.DRAPlugin")).name
     'v1beta1.DRAPlugin'
     """
     if not versions:
         raise UnsupportedVersions("empty list of supported gRPC services (aka supported versions)")
-    known = {version.name: version for version in encoding.VERSIONS}
+    supported = {version.name: version for version in encoding.VERSIONS}
     for name in versions:
-        if name in known:
-            return known[name]
-    # Plugins from before Kubernetes 1.32 list numbers ("1.0.0") where services belong.
+        if name in supported:
+            return supported[name]
+    # Plugins written for Kubernetes before 1.32 list version numbers ("1.0.0") instead of services.
     raise UnsupportedVersions(
         f"none of services supported by the plugin ({_quoted(versions)}) "
-        f"are supported by the kubelet ({_quoted(known)})"
+        f"are supported by the kubelet ({_quoted(supported)})"
     )
 
 
@@ -78,20 +79,20 @@ def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def open_channel(path: Path) -> grpc.aio.Channel:
-    """A channel to a unix socket; connects when it is used."""
+    """Return a channel to a unix socket, which connects when it is used."""
     return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
 
 
 class PluginClient:
-    """A driver behind a socket, which need not be there yet. To be closed."""
+    """A client of the driver behind a socket, which need not exist yet. Must be closed."""
 
     def __init__(self, info: PluginInfo, *, seconds: float = CALL_SECONDS) -> None:
-        """``seconds``: how long a call may take. Raises VersionsUnknown."""
+        """``seconds``: the timeout of a call. Raises UnsupportedVersions."""
         self.info = info
         self.version = choose_version(info.versions)
-        #: Whether the connection stands.
+        #: Whether the channel is connected.
         self.is_connected = False
-        #: Called after each change of ``connected``.
+        #: Called after each change of ``is_connected``.
         self.on_connection: Callable[[], None] = lambda: None
         self._seconds = seconds
         self._channel = open_channel(info.endpoint)
@@ -102,37 +103,36 @@ class PluginClient:
 
     @property
     def name(self) -> str:
-        """The driver's name."""
         return self.info.name
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
-        """Ask the driver; answers by claim uid, one for every claim and for no other. Raises CallFailed."""
+        """Prepare claims; return the results by claim UID, exactly one for each claim. Raises PluginCallError."""
         response = await self._call(self._prepare, encoding.PREPARE, claims)
         answers = encoding.decode_prepare_response(self.version, response)
         _check_complete(encoding.PREPARE, claims, answers)
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Ask the driver; the errors by claim uid, one for every claim and for no other. Raises CallFailed."""
+        """Unprepare claims; return the errors by claim UID, exactly one for each claim. Raises PluginCallError."""
         answers = encoding.decode_unprepare_response(await self._call(self._unprepare, encoding.UNPREPARE, claims))
         _check_complete(encoding.UNPREPARE, claims, answers)
         return answers
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        """What the driver tells of its devices, from now on; the iterator raises CallFailed when the stream breaks.
+        """Return the stream of the driver's health messages, or None if the driver does not list the service.
 
-        None where the driver does not list the service.
+        The iterator raises PluginCallError when the stream breaks.
         """
         return self._watch() if encoding.HEALTH in self.info.versions else None
 
     async def close(self) -> None:
-        """Close the connection; calls under way fail."""
-        # A channel ends the calls that some task waits for right now, and forgets streams between two messages.
+        """Close the connection; calls in flight fail."""
+        # Closing a channel ends calls that a task is waiting for, but not streams that are between two messages.
         for stream in self._streams:
             stream.cancel()
         await self._channel.close(None)
-        # Not cancelled at once: the core's answer to what it was asked last should find its event loop. It comes when
-        # nobody holds a call of the channel any more.
+        # Not cancelled immediately: the core's answer to the last state query needs the event loop. It arrives when no
+        # call references the channel.
         await asyncio.wait((self._connection_task,), timeout=_CLOSE_SECONDS)
         self._connection_task.cancel()
         await asyncio.wait((self._connection_task,))
@@ -158,8 +158,8 @@ class PluginClient:
             failure = call_error(error, self.info.endpoint)
         except grpc_codec.InvalidMessage as error:
             failure = invalid_message_error(error)
-        # The error knows its call, which keeps the channel open for as long as somebody keeps the error: neither it nor
-        # the call goes along with ours.
+        # The gRPC error references its call, which keeps the channel open while the error is referenced:
+        # PluginCallError must reference neither.
         del call
         raise failure
 
@@ -186,7 +186,7 @@ class PluginClient:
             raise failure
 
     async def _keep_connected(self) -> None:
-        """Keep the connection up, and keep track of it: the C core makes one only for who asks."""
+        """Keep the channel connected and track its state: the C core connects only on request."""
         while (state := self._channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.SHUTDOWN:
             self._set_connected(state is grpc.ChannelConnectivity.READY)
             await self._channel.wait_for_state_change(state)
@@ -198,10 +198,10 @@ class PluginClient:
 
 
 def _check_complete(method: str, claims: Sequence[ClaimRef], answers: Mapping[str, object]) -> None:
-    """Raises CallFailed as a kubelet does where the answers are not for the claims that were asked for."""
-    asked = {claim.uid for claim in claims}
+    """Raise PluginCallError, with the kubelet's text, if the answers are not for exactly the requested claims."""
+    requested = {claim.uid for claim in claims}
     for uid in answers:
-        if uid not in asked:
+        if uid not in requested:
             raise PluginCallError(f"{method} returned result for unknown claim UID {uid}")
-    if missing := len(asked) - len(answers):
+    if missing := len(requested) - len(answers):
         raise PluginCallError(f"{method} skipped {missing} ResourceClaims")

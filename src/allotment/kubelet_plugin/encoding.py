@@ -1,7 +1,7 @@
-"""The values of :mod:`.messages` as protobuf messages and back.
+"""Conversion between the values of :mod:`.messages` and protobuf messages.
 
-Both versions of the service say the same in the same fields; v1 adds the share (KEP-5075). What a v1beta1 kubelet asks
-of is therefore answered without shares, as upstream's conversion does.
+Both versions of the service have the same fields, except for the share ID (KEP-5075), which only v1 has. As in
+upstream's conversion, answers to v1beta1 kubelets have no share IDs.
 """
 
 from __future__ import annotations
@@ -16,26 +16,23 @@ from allotment.kubelet_plugin.wire import dra_v1_pb2, dra_v1beta1_pb2, health_v1
 
 
 class Version(NamedTuple):
-    """One version of the DRA service."""
-
     name: str
-    """What plugins list for it in ``supported_versions``."""
+    """The entry in a plugin's ``supported_versions``."""
     service: str
-    """Its full name, as in the paths of its methods."""
+    """The full name of the service in method paths."""
     wire: Any
-    """The module with its messages: two modules that no type unites, so what is made by name is Any here."""
+    """The module with the messages; the two modules have no common type, so messages created by name are Any."""
     has_share_ids: bool
 
 
 V1: Final = Version("v1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2, True)
 V1BETA1: Final = Version("v1beta1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", dra_v1beta1_pb2, False)
-#: Newest first.
 VERSIONS: Final = (V1, V1BETA1)
 
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
 
-#: The health service's full name, which is also what plugins list for it: its package has no longer name.
+#: The full name of the health service, which is also its entry in ``supported_versions``: the package has no prefix.
 HEALTH: Final = "v1alpha1.DRAResourceHealth"
 WATCH: Final = "NodeWatchResources"
 
@@ -48,7 +45,7 @@ _HEALTH_NAMES: Final = {number: name for name, number in _HEALTH.items()}
 
 
 def encode_claims(version: Version, method: str, claims: Iterable[ClaimRef]) -> Message:
-    """The request of ``PREPARE`` or ``UNPREPARE``: both are a list of claims."""
+    """Return the request of ``PREPARE`` or ``UNPREPARE``: both contain a list of claims."""
     request: Message = getattr(version.wire, method + "Request")(
         claims=[version.wire.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
     )
@@ -56,12 +53,10 @@ def encode_claims(version: Version, method: str, claims: Iterable[ClaimRef]) -> 
 
 
 def decode_claims(request: Any) -> tuple[ClaimRef, ...]:
-    """What such a request asks for."""
     return tuple(ClaimRef(c.namespace, c.uid, c.name) for c in request.claims)
 
 
 def encode_prepare_response(version: Version, answers: Mapping[str, PrepareResult]) -> Message:
-    """The answers of a driver, for the wire."""
     response: Message = version.wire.NodePrepareResourcesResponse(
         claims={uid: _encode_prepare_result(version, answer) for uid, answer in answers.items()}
     )
@@ -85,7 +80,7 @@ def _encode_device(version: Version, device: PreparedDevice) -> Any:
 
 
 def decode_prepare_response(version: Version, response: Any) -> dict[str, PrepareResult]:
-    """What the driver answered, by claim uid."""
+    """Return the driver's results by claim UID."""
     return {
         uid: PrepareResult(tuple(_decode_device(version, device) for device in answer.devices), answer.error)
         for uid, answer in response.claims.items()
@@ -103,7 +98,6 @@ def _decode_device(version: Version, device: Any) -> PreparedDevice:
 
 
 def encode_unprepare_response(version: Version, answers: Mapping[str, str]) -> Message:
-    """The answers of a driver, for the wire."""
     answer = version.wire.NodeUnprepareResourceResponse
     response: Message = version.wire.NodeUnprepareResourcesResponse(
         claims={uid: answer(error=replace_surrogates(error)) for uid, error in answers.items()}
@@ -112,12 +106,12 @@ def encode_unprepare_response(version: Version, answers: Mapping[str, str]) -> M
 
 
 def decode_unprepare_response(response: Any) -> dict[str, str]:
-    """What the driver answered, by claim uid: nothing, or the error."""
+    """Return the driver's errors by claim UID; empty for success."""
     return {uid: answer.error for uid, answer in response.claims.items()}
 
 
 def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWatchResourcesResponse:
-    """One message of the health stream."""
+    """Return a message of the health stream."""
     return health_v1alpha1_pb2.NodeWatchResourcesResponse(
         devices=[
             health_v1alpha1_pb2.DeviceHealth(
@@ -133,7 +127,7 @@ def encode_health(devices: Sequence[DeviceHealth]) -> health_v1alpha1_pb2.NodeWa
 
 
 def decode_health(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> tuple[DeviceHealth, ...]:
-    """What such a message tells. A state that is newer than we are is Unknown."""
+    """Return the devices of a message of the health stream. An unrecognized health value is Unknown."""
     return tuple(
         DeviceHealth(
             d.device.pool_name,
@@ -148,7 +142,10 @@ def decode_health(response: health_v1alpha1_pb2.NodeWatchResourcesResponse) -> t
 
 
 def replace_surrogates(text: str) -> str:
-    """``text`` as protobuf takes it: file names that are not UTF-8 come as lone surrogates into a driver's errors."""
+    """Return ``text`` without lone surrogates, which protobuf rejects.
+
+    File names that are not UTF-8 add them to error texts.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Failures of calls as a kubelet prints them: events show what grpc-go says, and people search for those words."""
+"""gRPC errors with the texts of grpc-go, which appear in the kubelet's events and which users search for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import grpc
 from allotment.grpc_codec import InvalidMessage
 from allotment.kubelet_plugin.messages import PluginCallError
 
-#: What the C core says about a connection that cannot be had, and how Go names the same.
+#: Connection errors of the C core, and Go's texts for the same errors.
 _DIAL_ERRORS: Final = (
     (re.compile(r"connection refused", re.IGNORECASE), "connection refused"),
     (re.compile(r"no such file or directory", re.IGNORECASE), "no such file or directory"),
@@ -21,23 +21,23 @@ _CONNECTION_LOST: Final = re.compile(r"socket closed|connection reset|broken pip
 
 
 def call_error(error: grpc.aio.AioRpcError, endpoint: Path) -> PluginCallError:
-    """``error`` as grpc-go would have put it."""
+    """Return ``error`` with grpc-go's text."""
     return PluginCallError(format_status(error.code(), error.details() or "", endpoint))
 
 
 def invalid_message_error(error: InvalidMessage) -> PluginCallError:
-    """An answer that cannot be read, in grpc-go's words."""
+    """Return the error for an answer that cannot be parsed, with grpc-go's text."""
     return PluginCallError(f"rpc error: code = Internal desc = {error}")
 
 
 def format_status(code: grpc.StatusCode, details: str, endpoint: Path) -> str:
-    """Code and text of a status, in Go's form.
+    """Return a status as Go prints it.
 
-    >>> said(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Path("/x/dra.sock"))
+    >>> format_status(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Path("/x/dra.sock"))
     'rpc error: code = DeadlineExceeded desc = context deadline exceeded'
     """
     name = "".join(part.capitalize() for part in code.name.split("_"))
-    # Go has an American spelling and two letters for OK, both unlike the rest.
+    # Two names in Go differ from the rule: the American spelling of "canceled" and the upper-case OK.
     name = {"Cancelled": "Canceled", "Ok": "OK"}.get(name, name)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         details = "context deadline exceeded"

@@ -1,7 +1,7 @@
-"""What a kubelet asks of a driver and what it is answered, as values.
+"""Requests and answers of the DRA API between a kubelet and a driver, as values.
 
-The same values go over gRPC (:mod:`.client`, :mod:`.server`; both versions of the service) and straight from call to
-call where kubelet and driver live in one process.
+The same values are sent over gRPC in both versions of the service (:mod:`.client`, :mod:`.server`) and passed directly
+if kubelet and driver run in one process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Health = Literal["Healthy", "Unhealthy", "Unknown"]
 
 
 class ClaimRef(NamedTuple):
-    """A claim as a kubelet names it: the driver reads the rest from the API."""
+    """A claim in a kubelet's request; the driver reads the rest from the API."""
 
     namespace: str
     uid: str
@@ -21,7 +21,7 @@ class ClaimRef(NamedTuple):
 
 
 class PreparedDevice(NamedTuple):
-    """One device of a prepared claim. ``requests``: base names (no subrequest); none means every container's."""
+    """A device of a prepared claim. ``requests``: names without subrequest; empty means all requests of the claim."""
 
     requests: tuple[str, ...]
     pool: str
@@ -31,14 +31,14 @@ class PreparedDevice(NamedTuple):
 
 
 class PrepareResult(NamedTuple):
-    """The answer for one claim: its devices, or why there are none."""
+    """The answer for one claim: its devices or an error."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""
 
 
 class DeviceHealth(NamedTuple):
-    """How a device is. ``updated``: Unix seconds; ``timeout``: seconds until silence is Unknown, 0 for the usual 30."""
+    """Health of a device. ``updated``: Unix seconds; ``timeout``: seconds until it is Unknown, 0 means 30."""
 
     pool: str
     device: str
@@ -49,25 +49,25 @@ class DeviceHealth(NamedTuple):
 
 
 class PluginCallError(Exception):
-    """A whole call failed, not a claim of it. The text is what the kubelet's event shows."""
+    """Raised if a whole call fails, not only one of its claims. The text appears in the kubelet's event."""
 
 
 class KubeletPlugin(Protocol):
-    """A driver as the kubelet of its node sees it. Every call may be repeated and must then answer the same."""
+    """A driver as its node's kubelet calls it. Calls may be repeated and must then return the same result."""
 
     @property
-    def name(self) -> str:
-        """The driver's name."""
-        ...
+    def name(self) -> str: ...
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
-        """Make the claims' devices usable; answers by claim uid, one for every claim. Raises CallFailed."""
+        """Prepare the devices of claims; return one result for each claim, by UID. Raises PluginCallError."""
         ...
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Undo it; by uid, the empty text or the error. Unknown claims are done already. Raises CallFailed."""
+        """Release the devices of claims; return errors by UID, "" for success. Raises PluginCallError.
+
+        Unknown claims are released already."""
         ...
 
     def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
-        """Each message is the full list of the driver's devices. None: the driver does not tell."""
+        """Return a stream of complete lists of the driver's devices, or None if the driver does not report health."""
         ...

@@ -1,7 +1,7 @@
-"""Which drivers a node has: the sockets in a kubelet's ``plugins_registry`` folder, and the connections they lead to.
+"""Discovery of a node's drivers by their sockets in the kubelet's ``plugins_registry`` folder.
 
-The folder is polled, once a second with one listing: no dependency for each system's way to be told, and a second is
-what a kubelet's own loop takes. Several instances of a driver may be there at a time (rolling updates, KEP-4381).
+The folder is listed once a second, like in a kubelet's own loop, which needs no system-specific notification library.
+Several instances of a driver may be registered at the same time (rolling updates, KEP-4381).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from allotment.kubelet_plugin.registration import RegistrationFailed, register
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
-#: A registration that failed is tried again after this long, then after twice as long, as in kubelets.
+#: Delay before a failed registration is retried; it doubles after each failure, as in kubelets.
 _RETRY_SECONDS: Final = 0.5
 _MAX_RETRY_SECONDS: Final = 122.0
 
-#: Told of a driver whenever another instance of it, or none any more, is connected.
+#: Called with the driver's connected instance when it changes, or with None if no instance is connected.
 OnChange = Callable[[str, KubeletPlugin | None], None]
 
 
 class _SocketFile(NamedTuple):
-    """One socket as a listing shows it: a new one under an old name is another."""
+    """A socket in a directory listing. A new file with the same name is a different socket."""
 
     name: str
     inode: int
@@ -39,52 +39,51 @@ class _SocketFile(NamedTuple):
 
 
 class PluginRegistry:
-    """The plugins that registered in a folder. :meth:`run` does the work."""
+    """The plugins that are registered in a folder, while :meth:`run` runs."""
 
     def __init__(self, folder: Path, clock: Clock, *, on_change: OnChange = lambda driver, plugin: None) -> None:
         self.folder = folder
         self._clock = clock
         self._on_change = on_change
-        # In the order of registration.
         self._instances: dict[str, list[PluginClient]] = {}
         self._connected: dict[str, PluginClient] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def find(self, driver: str) -> KubeletPlugin | None:
-        """The driver's instance that registered last among the connected ones, else the last one; None: no instance."""
+        """Return the connected instance of the driver that registered last, else the last registered one, else None."""
         instances = self._instances.get(driver, ())
         return self._connected.get(driver) or (instances[-1] if instances else None)
 
     def connected(self, driver: str) -> KubeletPlugin | None:
-        """The instance that :meth:`find` has, if it is connected."""
+        """Return the instance that :meth:`find` returns, if it is connected."""
         return self._connected.get(driver)
 
     def drivers(self) -> tuple[str, ...]:
-        """The drivers with at least one registered instance, connected or not."""
+        """Return the names of the drivers with at least one registered instance, connected or not."""
         return tuple(sorted(self._instances))
 
     async def run(self) -> None:
-        """Watch the folder until cancelled; all connections are closed then."""
+        """Watch the folder until cancelled, then close all connections."""
         sockets: dict[_SocketFile, asyncio.Task[None]] = {}
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    there = _list_sockets(self.folder)
-                    # First those that went: one name may stand for an old and a new instance.
-                    gone = [sockets.pop(seen) for seen in sockets.keys() - there]
-                    for task in gone:
+                    present = _list_sockets(self.folder)
+                    # Removed sockets first: an old and a new instance may have the same name.
+                    removed = [sockets.pop(file) for file in sockets.keys() - present]
+                    for task in removed:
                         task.cancel()
-                    if gone:
-                        await asyncio.wait(gone)
-                    for seen in sorted(there - sockets.keys(), key=lambda s: s.modified):
-                        sockets[seen] = group.create_task(self._register(self.folder / seen.name))
+                    if removed:
+                        await asyncio.wait(removed)
+                    for file in sorted(present - sockets.keys(), key=lambda s: s.modified):
+                        sockets[file] = group.create_task(self._register(self.folder / file.name))
                     await self._clock.sleep(_POLL_SECONDS)
         finally:
             if self._closing:
                 await asyncio.wait(self._closing)
 
     async def _register(self, socket: Path) -> None:
-        """Register what is behind a socket, and keep it until cancelled."""
+        """Register the plugin behind a socket, with retries, and remove it when cancelled."""
         added: list[PluginClient] = []
 
         def add(info: PluginInfo) -> None:
@@ -127,7 +126,7 @@ class PluginRegistry:
         closing.add_done_callback(self._closing.discard)
 
     def _update_connected(self, driver: str) -> None:
-        """Say so if another instance is now the one to use."""
+        """Call ``on_change`` if the connected instance is a different one."""
         connected = [instance for instance in self._instances.get(driver, ()) if instance.is_connected]
         usable = connected[-1] if connected else None
         if usable is self._connected.get(driver):
@@ -140,7 +139,7 @@ class PluginRegistry:
 
 
 def _list_sockets(folder: Path) -> frozenset[_SocketFile]:
-    """The sockets of a folder, without hidden ones; no folder has none."""
+    """Return the sockets in a folder, except hidden ones; none if the folder does not exist."""
     found = []
     try:
         entries = os.scandir(folder)
@@ -155,6 +154,6 @@ def _list_sockets(folder: Path) -> frozenset[_SocketFile]:
             except FileNotFoundError:
                 continue
             if stat.S_ISSOCK(status.st_mode):
-                # Not the time of the last change: that one moves when somebody changes owner or mode.
+                # mtime, not ctime: ctime changes with owner and mode.
                 found.append(_SocketFile(entry.name, status.st_ino, status.st_mtime_ns))
     return frozenset(found)

@@ -1,6 +1,6 @@
-"""The kubelet's side of a registration: ask who is behind a new socket, judge, tell the judgement.
+"""The kubelet's side of a registration: GetInfo at a new socket, validation, NotifyRegistrationStatus.
 
-The texts are a kubelet's, since drivers log them and people search for them.
+The error texts are those of the kubelet, which drivers log and users search for.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _METHODS: Final = "/pluginregistration.Registration/"
 
 
 class RegistrationFailed(Exception):
-    """A plugin did not get registered; the text is what a kubelet logs."""
+    """Raised if a plugin could not be registered; the text is what a kubelet logs."""
 
 
 async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Callable[[], None]) -> None:
-    """One handshake with the plugin that registers at ``socket``. Raises RegistrationFailed.
+    """Perform the handshake with the plugin that registers at ``socket``. Raises RegistrationFailed.
 
-    ``add`` takes it in, or raises RegistrationFailed with a reason that the plugin is told; ``remove`` undoes that,
-    where the plugin cannot be told that it is in.
+    ``add`` adds the plugin, or raises RegistrationFailed with the error that is sent to it. ``remove`` reverts that if
+    the plugin cannot be notified of its success.
     """
     async with _dial(socket) as channel:
         info = await _get_info(channel, socket)
@@ -46,8 +46,8 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
                 raise RegistrationFailed(
                     f"RegisterPlugin error -- plugin registration failed with err: {reason}"
                 ) from reason
-        except RegistrationFailed as verdict:
-            await _notify(channel, socket, str(verdict))
+        except RegistrationFailed as error:
+            await _notify(channel, socket, str(error))
             raise
         try:
             await _notify(channel, socket, "")
@@ -57,7 +57,7 @@ async def register(socket: Path, add: Callable[[PluginInfo], None], remove: Call
 
 
 async def get_info(socket: Path) -> PluginInfo:
-    """What the plugin that registers at ``socket`` says of itself; nobody judges it. Raises RegistrationFailed."""
+    """Return the GetInfo answer of the plugin at ``socket``, without validation. Raises RegistrationFailed."""
     async with _dial(socket) as channel:
         return await _get_info(channel, socket)
 
@@ -76,9 +76,9 @@ async def _dial(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
 
 
 async def _get_info(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
-    ask = channel.unary_unary(_METHODS + "GetInfo", request_serializer=grpc_codec.encode, response_deserializer=bytes)
+    call = channel.unary_unary(_METHODS + "GetInfo", request_serializer=grpc_codec.encode, response_deserializer=bytes)
     try:
-        data = await ask(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
+        data = await call(registration_pb2.InfoRequest(), timeout=INFO_SECONDS)
         info = grpc_codec.decode(registration_pb2.PluginInfo, data)
     except (grpc.aio.AioRpcError, grpc_codec.InvalidMessage) as error:
         reason = (
@@ -87,7 +87,7 @@ async def _get_info(channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
         raise RegistrationFailed(
             f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, err: {reason}"
         ) from error
-    # Some serve everything on the one socket.
+    # Some plugins serve both services at one socket.
     endpoint = Path(info.endpoint) if info.endpoint else socket
     return PluginInfo(info.name, endpoint, tuple(info.supported_versions), info.type)
 
@@ -107,17 +107,17 @@ def _validate(info: PluginInfo, socket: Path) -> None:
 
 
 async def _notify(channel: grpc.aio.Channel, socket: Path, error_text: str) -> None:
-    # There is nothing in the answer.
-    tell = channel.unary_unary(
+    # The answer is an empty message.
+    call = channel.unary_unary(
         _METHODS + "NotifyRegistrationStatus", request_serializer=grpc_codec.encode, response_deserializer=bytes
     )
     status = registration_pb2.RegistrationStatus(
         plugin_registered=not error_text, error=encoding.replace_surrogates(error_text)
     )
     try:
-        await tell(status, timeout=NOTIFY_SECONDS)
+        await call(status, timeout=NOTIFY_SECONDS)
     except grpc.aio.AioRpcError as error:
-        what = "failed to send error" if error_text else "failed to send registration status"
+        action = "failed to send error" if error_text else "failed to send registration status"
         raise RegistrationFailed(
-            f"RegisterPlugin error -- {what} at socket {socket}, err: {error_text}: {call_error(error, socket)}"
+            f"RegisterPlugin error -- {action} at socket {socket}, err: {error_text}: {call_error(error, socket)}"
         ) from error

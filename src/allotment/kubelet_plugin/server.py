@@ -1,10 +1,10 @@
-"""The driver's side: a :class:`.Plugin` on two sockets, one for its kubelet's calls and one to be found by.
+"""The driver's side of the DRA API: serves a :class:`.KubeletPlugin` at two sockets, for calls and for registration.
 
-    async with served(plugin, *socket_paths("gpu.example.com", plugins_dir=..., registry_dir=...), on_registered=tell):
+    async with serve_plugin(plugin, *socket_paths("gpu.example.com", ...), on_registered=log_registration):
         ...
 
-The endpoint accepts calls before the registration socket appears, and the registration socket goes first at the end: a
-kubelet never knows of a plugin that does not answer.
+The endpoint accepts calls before the registration socket is created, and the registration socket is removed first, so
+that a registered plugin always answers.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from allotment.kubelet_plugin.wire import registration_pb2
 
 log = logging.getLogger(__name__)
 
-#: Told with True and no text, or with False and the kubelet's reason; again whenever a kubelet starts anew.
+#: Called with True and "", or with False and the kubelet's error, each time a kubelet registers the driver.
 OnRegistered = Callable[[bool, str], None]
 
-#: How long calls that are under way may take to end. Prepare and unprepare are repeated by kubelets anyway.
+#: Time for calls in flight to finish at shutdown. A kubelet repeats prepare and unprepare anyway.
 _GRACE_SECONDS: Final = 5.0
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _M = TypeVar("_M", bound=Message)
 if TYPE_CHECKING:
-    # Generic to the type checker only.
+    # These classes are generic for type checkers only.
     _Service = grpc.GenericRpcHandler[Any, Any]
 
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 async def serve_plugin(
     plugin: KubeletPlugin, endpoint: Path, registration: Path, *, on_registered: OnRegistered
 ) -> AsyncIterator[None]:
-    """Serve ``plugin`` while the block runs. Raises SocketUnusable, and OSError from the file system."""
+    """Serve ``plugin`` while the block runs. Raises SocketError, and OSError from the file system."""
     endpoint, registration = endpoint.absolute(), registration.absolute()
     check_length(endpoint)
     check_length(registration)
@@ -67,26 +67,26 @@ async def serve_plugin(
 
 @asynccontextmanager
 async def _serve_socket(
-    path: Path, services: Sequence[_Service], ending: asyncio.Event | None = None
+    path: Path, services: Sequence[_Service], stopping: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(tuple(services))
 
-    def listen(at: Path) -> None:
+    def listen(path: Path) -> None:
         try:
-            server.add_insecure_port(f"unix:{at}")
+            server.add_insecure_port(f"unix:{path}")
         except RuntimeError as error:
-            raise SocketError(f"cannot listen at {path}: {error}") from error
+            raise SocketError(f"cannot listen on {path}: {error}") from error
 
     bind(path, listen)
     try:
         await server.start()
         yield
     finally:
-        if ending:
-            # Streams have no end of their own.
-            ending.set()
-        # The socket is gone from the first moment on, so that who comes next can have it.
+        if stopping:
+            # Streams do not end by themselves.
+            stopping.set()
+        # stop() first closes the socket, so that a new process can use it.
         await server.stop(_GRACE_SECONDS)
 
 
@@ -119,24 +119,24 @@ async def _decode(kind: type[_M], request: bytes, context: _Context) -> _M:
 
 
 async def _await_driver(call: Awaitable[Any], context: _Context) -> Any:
-    """A driver's answer; what it raises becomes a status. A kubelet that gives up cancels the driver's call."""
+    """Await a driver's answer; exceptions become a gRPC status. If the kubelet hangs up, the call is cancelled."""
     try:
         return await call
     except PluginCallError as error:
-        # Plain errors of a Go driver are of code Unknown, too.
+        # Plain errors of Go drivers have the code Unknown, too.
         await context.abort(grpc.StatusCode.UNKNOWN, grpc_codec.truncate_details(str(error)))
     except Exception as error:
-        log.exception("A call of the kubelet failed for an unexpected reason")
+        log.exception("unexpected error in a call of the kubelet")
         await context.abort(grpc.StatusCode.INTERNAL, grpc_codec.truncate_details(f"{type(error).__name__}: {error}"))
 
 
-def _health_service(plugin: KubeletPlugin, ending: asyncio.Event) -> _Service:
+def _health_service(plugin: KubeletPlugin, stopping: asyncio.Event) -> _Service:
     async def watch(request: bytes, context: _Context) -> AsyncIterator[Any]:
-        news = plugin.health()
-        if news is None:
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not tell its devices' health")
+        events = plugin.health()
+        if events is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{plugin.name} does not report device health")
         else:
-            async for devices in _until_stopped(ending, news):
+            async for devices in _until_stopped(stopping, events):
                 yield encoding.encode_health(devices)
 
     handler = grpc.unary_stream_rpc_method_handler(watch, response_serializer=grpc_codec.encode)
@@ -144,32 +144,32 @@ def _health_service(plugin: KubeletPlugin, ending: asyncio.Event) -> _Service:
 
 
 async def _has_health(plugin: KubeletPlugin) -> bool:
-    news = plugin.health()
-    if isinstance(news, AsyncGenerator):
-        await news.aclose()
-    return news is not None
+    events = plugin.health()
+    if isinstance(events, AsyncGenerator):
+        await events.aclose()
+    return events is not None
 
 
 async def _until_stopped(
-    ending: asyncio.Event, news: AsyncIterator[Sequence[DeviceHealth]]
+    stopping: asyncio.Event, events: AsyncIterator[Sequence[DeviceHealth]]
 ) -> AsyncIterator[Sequence[DeviceHealth]]:
-    """What ``news`` has to tell, until the server ends."""
-    over = asyncio.ensure_future(ending.wait())
+    """Yield the messages of ``events`` until the server is stopped."""
+    stopped = asyncio.ensure_future(stopping.wait())
     try:
         while True:
-            message = asyncio.ensure_future(anext(news, None))
+            message = asyncio.ensure_future(anext(events, None))
             try:
-                await asyncio.wait((over, message), return_when=asyncio.FIRST_COMPLETED)
-                if over.done() or (devices := message.result()) is None:
+                await asyncio.wait((stopped, message), return_when=asyncio.FIRST_COMPLETED)
+                if stopped.done() or (devices := message.result()) is None:
                     return
             finally:
                 message.cancel()
                 await asyncio.wait((message,))
             yield devices
     finally:
-        over.cancel()
-        if isinstance(news, AsyncGenerator):
-            await news.aclose()
+        stopped.cancel()
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
 
 
 def _registration_service(info: registration_pb2.PluginInfo, on_registered: OnRegistered) -> _Service:
@@ -181,8 +181,8 @@ def _registration_service(info: registration_pb2.PluginInfo, on_registered: OnRe
         try:
             on_registered(status.plugin_registered, status.error)
         except Exception:
-            # To a kubelet a failure here means that the driver does not want to be registered.
-            log.exception("The kubelet's answer to the registration could not be handled")
+            # A kubelet interprets a failed notification as the driver's refusal to be registered.
+            log.exception("unexpected error in the registration callback")
         return registration_pb2.RegistrationStatusResponse()
 
     methods = {

@@ -1,7 +1,7 @@
-"""Unix sockets of plugins: their names, and who may have one.
+"""Unix sockets of plugins: paths, checks and cleanup.
 
-A name outlives the process that served under it, so a socket in a folder says nothing until somebody answers. One that
-nobody answers at is cleared away; one that somebody serves is never taken from him.
+A socket file outlives its process, so its existence does not mean that a process serves it. Stale sockets are removed;
+a socket with a listening process is never touched.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-#: ``sun_path`` of Linux holds 108 bytes, the last one a zero.
+#: Linux's ``sun_path`` has 108 bytes, including the terminating zero.
 MAX_PATH_BYTES: Final = 107
 
-#: Leftovers of others are let be at first: a socket that is bound but does not listen yet looks just like one.
+#: Age at which other instances' stale sockets are removed: one that is bound but does not listen yet looks the same.
 _MIN_AGE_SECONDS: Final = 60.0
 
 _UID: Final = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
 
 
 class SocketError(Exception):
-    """A plugin cannot have the socket it wants; the text says which, why, and what to do."""
+    """Raised if a plugin cannot use a socket path; the text has the path, the reason and the remedy."""
 
 
 class SocketPaths(NamedTuple):
-    """Where a driver serves, and where it tells its kubelet so."""
+    """Paths of the sockets for the DRA service and for registration."""
 
     endpoint: Path
     registration: Path
 
 
 def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid: str = "") -> SocketPaths:
-    """The usual paths; with a pod's uid those of one instance among several, as rolling updates have them (KEP-4381).
+    """Return the default paths; with a pod UID, those of one of several instances, as in rolling updates (KEP-4381).
 
     >>> folders = {"plugins_dir": Path("/plugins"), "registry_dir": Path("/plugins_registry")}
     >>> for path in socket_paths("gpu.example.com", **folders, pod_uid="7"):
@@ -45,7 +45,7 @@ def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid:
     /plugins/gpu.example.com/dra-7.sock
     /plugins_registry/gpu.example.com-7-reg.sock
 
-    Raises SocketUnusable where the kernel has no room for one of them.
+    Raises SocketError if a path is too long.
     """
     instance = f"-{pod_uid}" if pod_uid else ""
     paths = SocketPaths(plugins_dir / driver / f"dra{instance}.sock", registry_dir / f"{driver}{instance}-reg.sock")
@@ -55,39 +55,39 @@ def socket_paths(driver: str, *, plugins_dir: Path, registry_dir: Path, pod_uid:
 
 
 def check_length(path: Path) -> None:
-    """Raises SocketUnusable if no socket can have that path."""
+    """Raise SocketError if the path is too long for a socket."""
     length = len(os.fsencode(path))
     if length > MAX_PATH_BYTES:
         raise SocketError(
-            f"socket path {path} has {length} bytes, {MAX_PATH_BYTES} is what the kernel takes: use a shorter folder"
+            f"socket path {path} has {length} bytes; the maximum is {MAX_PATH_BYTES}. Use a shorter folder path"
         )
 
 
 def accepts_connections(path: Path) -> bool:
-    """Does somebody accept connections there?"""
+    """Whether a process listens at the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
-        # Not blocking: a queue that is full belongs to somebody, too.
+        # Non-blocking: a socket with a full backlog has a listening process, too.
         probe.setblocking(False)
         return probe.connect_ex(os.fsencode(path)) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def remove_stale(path: Path) -> None:
-    """Remove a socket that a crash left. Raises SocketUnusable if it is in use, or no socket at all."""
+    """Remove a stale socket. Raises SocketError if a process listens at it, or if the file is not a socket."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise SocketError(f"{path} is in the way and is no socket: remove it if it is not needed")
+    if not stat.S_ISSOCK(status.st_mode):
+        raise SocketError(f"{path} exists and is not a socket: remove it if it is not needed")
     if accepts_connections(path):
         raise SocketError(
-            f"{path} is served by another process: end it first, or give each its pod's uid (rolling updates)"
+            f"{path} is served by another process: stop it first, or pass each instance's pod UID (rolling updates)"
         )
     path.unlink(missing_ok=True)
 
 
 def remove_leftovers(driver: str, paths: SocketPaths) -> None:
-    """Remove what earlier pods' instances of the driver left when they were killed: nobody else ever would."""
+    """Remove stale sockets of the driver's instances in earlier pods, which no other program removes."""
     name = re.escape(driver)
     for folder, pattern in (
         (paths.endpoint.parent, rf"dra-{_UID}\.sock" if paths.endpoint.parent.name == driver else None),
@@ -98,24 +98,24 @@ def remove_leftovers(driver: str, paths: SocketPaths) -> None:
             if not re.fullmatch(pattern or "", entry.name) or path in paths:
                 continue
             try:
-                found = entry.stat(follow_symlinks=False)
-                settled = time.time() - found.st_mtime > _MIN_AGE_SECONDS
-                if stat.S_ISSOCK(found.st_mode) and settled and not accepts_connections(path):
+                status = entry.stat(follow_symlinks=False)
+                is_old = time.time() - status.st_mtime > _MIN_AGE_SECONDS
+                if stat.S_ISSOCK(status.st_mode) and is_old and not accepts_connections(path):
                     path.unlink()
             except OSError:
-                # Another instance was faster, or it is not ours to remove: a kubelet passes over it either way.
+                # Removed by another instance, or not permitted: kubelets ignore stale sockets anyway.
                 continue
 
 
 def bind(path: Path, listen: Callable[[Path], None]) -> None:
-    """Have ``listen`` bind ``path``, which nobody serves, and accept connections there at once.
+    """Remove a stale socket at ``path`` and have ``listen`` bind the path and accept connections.
 
-    Raises SocketUnusable, OSError.
+    Raises SocketError, OSError.
     """
     check_length(path)
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     remove_stale(path)
-    # For its owner's eyes only, from the first moment: whoever can connect can have devices prepared.
+    # Accessible by the owner only from the start: a process that can connect can have devices prepared.
     mask = os.umask(0o177)
     try:
         listen(path)

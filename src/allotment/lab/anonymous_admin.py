@@ -16,7 +16,7 @@ from allotment.apiserver.access.authentication import ANONYMOUS, Authenticator, 
 from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import Reader, User
 from allotment.cluster.errors import StatusError
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 
 class Trusting(Authenticator):
@@ -38,7 +38,7 @@ class Trusting(Authenticator):
         stranger = _stranger(request.headers, self._host)
         if stranger:
             message = f"forbidden: over plain HTTP this lab answers to its own address only, not to {stranger}"
-            raise StatusError(failure(403, "Forbidden", message))
+            raise StatusError(failure_status(403, "Forbidden", message))
         return self._administrator
 
 

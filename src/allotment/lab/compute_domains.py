@@ -19,10 +19,10 @@ from allotment.cluster.cached_item import Item
 from allotment.cluster.program import Context, kept_alive
 from allotment.cluster.resources import CUSTOM_KINDS, NODES, SLICES
 from allotment.drivers.nvidia.compute_domain.controller import compute_domains
+from allotment.drivers.nvidia.compute_domain.crd import DEFINITION
 from allotment.drivers.nvidia.compute_domain.domains import CachedDomains, DomainLookup
 from allotment.drivers.nvidia.compute_domain.driver import ComputeDomainDriver
 from allotment.drivers.nvidia.compute_domain.fabric import SimulatedFabric
-from allotment.drivers.nvidia.compute_domain.kind import DEFINITION
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from allotment.drivers.publishing.publisher import Publisher
 from allotment.fleet import FleetError, parse_fleet

@@ -16,7 +16,7 @@ from typing import Any, Final
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.resources import DEVICE_CLASSES, NODES
-from allotment.drivers.nvidia.compute_domain.kind import install
+from allotment.drivers.nvidia.compute_domain.crd import install
 from allotment.fleet import Machine, classes_of, node_of, parse_fleet
 from allotment.fleet.device_classes import CLASSES
 from allotment.model.trees import Tree, to_tree

@@ -40,7 +40,7 @@ from allotment.lab.state import DEFAULT_NAME, DataFolder, context_of
 from allotment.lab.sync import LoopThread, SyncClient
 from allotment.lab.wait_conditions import Test
 from allotment.model.features import Features
-from allotment.model.loading import Document, Loaded, load_paths, load_text
+from allotment.model.loading import Document, LoadResult, load_paths, load_text
 from allotment.model.trees import Tree
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith("{")
 
 
-def _loaded(loaded: Loaded) -> Iterable[tuple[Tree, Document]]:
+def _loaded(loaded: LoadResult) -> Iterable[tuple[Tree, Document]]:
     if loaded.problems:
         raise NotApplied("\n".join(f"{problem.position}: {problem.message}" for problem in loaded.problems))
     for document in loaded.documents:

@@ -19,7 +19,7 @@ def is_base64(text: str) -> bool:
     return len(text) % 4 == 0
 
 
-def base64_fault(data: bytes) -> int | None:
+def base64_error_offset(data: bytes) -> int | None:
     """The first byte that cannot be; ``None`` where all is well. Line breaks do not matter.
 
     >>> base64_fault(b"aGVsbG8="), base64_fault(b"aGVs!"), base64_fault(b"aGVsbG8"), base64_fault(b"aGVsbG8=x")

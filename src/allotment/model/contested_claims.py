@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 #: The label that says so. Its value means nothing.
 LABEL: Final = "allotment.dev/contested"
 #: What such a claim is, in a sentence about it.
-WORDS: Final = "set aside, nobody's"
+DESCRIPTION: Final = "set aside, nobody's"
 
 
-def is_set_aside(claim: ResourceClaim | None) -> bool:
+def is_contested(claim: ResourceClaim | None) -> bool:
     """Whether a claim was; one that is not known was not."""
     return claim is not None and LABEL in claim.metadata.labels
 
 
-def tree_is_set_aside(tree: dict[str, Any]) -> bool:
+def is_contested_tree(tree: dict[str, Any]) -> bool:
     """The same of one as it comes from an API server.
 
     >>> tree_is_set_aside({"metadata": {"labels": {"allotment.dev/contested": "true"}}})

@@ -230,7 +230,7 @@ class Pod(Object, frozen=True):
     status: PodStatus = PodStatus()
 
     @property
-    def waits(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether it has no node yet, and may still get one."""
         waiting = not self.spec.node_name and self.status.phase in ("", "Pending")
         return waiting and self.metadata.deletion_timestamp is None
@@ -246,7 +246,7 @@ class PodTemplateSpec(Value, frozen=True):
 # --- Node and Namespace ------------------------------------------------------------------------------------------
 
 #: The label of a node's own name. Every kubelet sets it; manifests written by hand leave it out.
-HOSTNAME: Final = "kubernetes.io/hostname"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 
 class Taint(Value, frozen=True):

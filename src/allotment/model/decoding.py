@@ -16,9 +16,9 @@ from allotment.model.fields import GROUP, REMOVED_KINDS, REMOVED_VERSION, kinds_
 from allotment.model.loading.documents import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Object, ObjectKey
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 from allotment.model.quoting import quote
-from allotment.model.strict_decoding import Checked, Misfit, check, server_text
+from allotment.model.strict_decoding import SchemaViolation, StrictlyDecoded, server_text, strict_decode
 from allotment.model.trees import to_value
 from allotment.model.versions import to_v1
 
@@ -72,7 +72,7 @@ class DecodingError(ValueError):
     ``problems`` are all that was found; ``server_text`` is what the API server would say of them.
     """
 
-    def __init__(self, problems: Iterable[Problem], server_text: str = "") -> None:
+    def __init__(self, problems: Iterable[InputProblem], server_text: str = "") -> None:
         self.problems = tuple(problems)
         self.server_text = server_text or "; ".join(problem.message for problem in self.problems)
         super().__init__(self.server_text)
@@ -119,16 +119,16 @@ class Manifest:
         return self.document.position(path)
 
 
-class Decoded(NamedTuple):
+class DecodedManifests(NamedTuple):
     """The objects of some documents, and everything that is wrong with the rest."""
 
     manifests: list[Manifest]
-    problems: list[Problem]
+    problems: list[InputProblem]
 
 
-def decode_all(documents: Iterable[Document], *, strict: bool = True) -> Decoded:
+def decode_all(documents: Iterable[Document], *, strict: bool = True) -> DecodedManifests:
     """Decode every document, collecting problems instead of raising."""
-    decoded = Decoded([], [])
+    decoded = DecodedManifests([], [])
     for document in documents:
         try:
             decoded.manifests.append(decode(document, strict=strict))
@@ -151,8 +151,8 @@ def decode(document: Document, *, strict: bool = True) -> Manifest:
         _refuse_unknown(document)
         _require_names(document)
         return Manifest(document, _key(tree, namespaced=None), tree)
-    checked = check(tree, version, kind, shape)
-    misfits = [misfit for misfit in checked.misfits if strict or misfit.sort != "unknown"]
+    checked = strict_decode(tree, version, kind, shape)
+    misfits = [misfit for misfit in checked.violations if strict or misfit.category != "unknown"]
     if misfits:
         raise DecodingError(
             (_problem(document, misfit) for misfit in misfits),
@@ -161,7 +161,7 @@ def decode(document: Document, *, strict: bool = True) -> Manifest:
     return _manifest(document, checked)
 
 
-def _manifest(document: Document, checked: Checked) -> Manifest:
+def _manifest(document: Document, checked: StrictlyDecoded) -> Manifest:
     tree = to_v1(checked.tree)
     kind = document.kind
     key = _key(tree, namespaced=kind not in _CLUSTER_SCOPED)
@@ -236,17 +236,17 @@ def _refuse_unknown(document: Document) -> None:
     raise DecodingError([problem])
 
 
-def _problem(document: Document, misfit: Misfit) -> Problem:
-    unknown = misfit.sort == "unknown"
-    code = {"unknown": "unknown-field", "type": "wrong-type", "value": "bad-value"}[misfit.sort]
+def _problem(document: Document, misfit: SchemaViolation) -> InputProblem:
+    unknown = misfit.category == "unknown"
+    code = {"unknown": "unknown-field", "type": "wrong-type", "value": "bad-value"}[misfit.category]
     position = document.position(misfit.path, at="key" if unknown else "value")
     return _fault(code, misfit.message, position, _dotted(misfit.path), misfit.hint, misfit.suggestion)
 
 
 def _fault(
     code: str, message: str, position: Position, path: str = "", hint: str = "", suggestion: str = ""
-) -> Problem:
-    return Problem(code=code, message=message, position=position, path=path, hint=hint, suggestion=suggestion)
+) -> InputProblem:
+    return InputProblem(code=code, message=message, position=position, path=path, hint=hint, suggestion=suggestion)
 
 
 def _dotted(path: Path) -> str:

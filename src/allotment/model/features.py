@@ -54,14 +54,14 @@ GATES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
 }
 # fmt: on
 #: Resources of ``resource.k8s.io`` that a server serves only with a gate on, so that the gate shows.
-SHOWN_BY: Mapping[str, str] = {
+GATED_RESOURCES: Mapping[str, str] = {
     "devicetaintrules": "DRADeviceTaintRules",
     "resourcepoolstatusrequests": "DRAResourcePoolStatus",
 }  # fmt: skip
 _MINOR = re.compile(r"v?1\.([0-9]+)")
 
 
-def modelled(version: str) -> str:
+def modelled_release(version: str) -> str:
     """The release that stands for a version: newer ones are answered as the newest, older ones as the oldest.
 
     >>> modelled("v1.36.2-gke.100"), modelled("1.99"), modelled("v1.33.1")

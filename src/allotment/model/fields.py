@@ -52,11 +52,11 @@ class Field(NamedTuple):
     ``default`` is what apply takes a missing key for. ``message``: protobuf wraps the list.
     """
 
-    shape: Shape
+    shape: TypeShape
     embedded: str = ""
     number: int = 0
-    within: tuple[int, ...] = ()
-    always: bool = False
+    embedded_numbers: tuple[int, ...] = ()
+    always_printed: bool = False
     pointer: bool = False
     required: bool = False
     merge_key: str = ""
@@ -65,10 +65,10 @@ class Field(NamedTuple):
     list_keys: tuple[str, ...] = ()
     map_type: str = "granular"
     default: Any = None
-    message: bool = False
+    is_wrapped: bool = False
 
 
-class Shape:
+class TypeShape:
     """A type: a struct with ``fields`` in Go's order, a slice or map with an ``element``, or a value.
 
     ``form`` is ``struct``, ``slice``, ``map``, ``string``, ``bool``, ``int32``, ``int64``, ``float64``, ``bytes``,
@@ -85,11 +85,11 @@ class Shape:
         self.name = name
         self.package = package
         self.fields: dict[str, Field] = {}
-        self.element: Shape | None = None
+        self.element: TypeShape | None = None
         self.map_type = map_type
         self.list_type = "atomic"
         self.list_keys: tuple[str, ...] = ()
-        self.rest: Shape | None = None
+        self.rest: TypeShape | None = None
 
     def __repr__(self) -> str:
         return f"<Shape {self.name}>"
@@ -117,14 +117,14 @@ class _Shapes:
         self.kinds = table.kinds
         self._packages = table.packages
         self._rows = table.types
-        self._built: dict[int, Shape] = {}
+        self._built: dict[int, TypeShape] = {}
 
-    def shape(self, number: int) -> Shape:
+    def shape(self, number: int) -> TypeShape:
         known = self._built.get(number)
         if known is not None:
             return known
         form, name, *rest = msgspec.json.decode(self._rows[number])
-        shape = self._built[number] = Shape(form, name)
+        shape = self._built[number] = TypeShape(form, name)
         if form == "struct":
             package, atomic, fields = rest
             shape.package = self._packages[package]
@@ -154,7 +154,7 @@ class _Shapes:
             list_keys=tuple(facts.get("y", ())),
             map_type=facts.get("m", shape.map_type),
             default=facts.get("d"),
-            message=facts.get("p", False),
+            is_wrapped=facts.get("p", False),
         )
 
 
@@ -165,7 +165,7 @@ def _shapes() -> _Shapes:
 
 
 @functools.cache
-def shape_of(api_version: str, kind: str) -> Shape | None:
+def shape_of(api_version: str, kind: str) -> TypeShape | None:
     """The shape of a kind; ``None`` when this release does not know it."""
     number = _shapes().kinds.get(api_version, {}).get(kind)
     if number is not None:
@@ -183,7 +183,7 @@ def kinds_of(api_version: str) -> frozenset[str]:
     return known | REMOVED_KINDS if api_version == REMOVED_VERSION else known
 
 
-def since(api_version: str, kind: str) -> str:
+def introduced_in(api_version: str, kind: str) -> str:
     """The release that brought a kind in a version, if that is later than the table's; empty for all others."""
     later = _LATER.get(api_version, {}).get(kind)
     return later.since if later is not None else ""
@@ -200,17 +200,17 @@ class _Copier:
     def __init__(self, api_version: str, target: str) -> None:
         self._old = api_version.rpartition("/")[2]
         self._new = target.rpartition("/")[2]
-        self._copies: dict[int, Shape] = {}
-        self.by_name: dict[str, Shape] = {}
+        self._copies: dict[int, TypeShape] = {}
+        self.by_name: dict[str, TypeShape] = {}
 
-    def of(self, shape: Shape) -> Shape:
+    def of(self, shape: TypeShape) -> TypeShape:
         """The copy of a shape; the same for the same one."""
         known = self._copies.get(id(shape))
         if known is not None:
             return known
         name = shape.name.replace(f"{self._old}.", f"{self._new}.")
         package = shape.package.replace(f"resource/{self._old}", f"resource/{self._new}")
-        copied = self._copies[id(shape)] = Shape(shape.form, name, package, shape.map_type)
+        copied = self._copies[id(shape)] = TypeShape(shape.form, name, package, shape.map_type)
         if shape.form == "struct":
             self.by_name[copied.bare_name] = copied
         copied.fields = {name: field._replace(shape=self.of(field.shape)) for name, field in shape.fields.items()}
@@ -218,7 +218,7 @@ class _Copier:
         return copied
 
 
-def _removed(kind: str) -> Shape:
+def _removed(kind: str) -> TypeShape:
     """The shape that v1alpha3 had: a copy of v1beta1's, changed."""
     copier = _Copier(f"{GROUP}/v1beta1", REMOVED_VERSION)
     removed, by_name = copier.of(_shapes().shape(_shapes().kinds[f"{GROUP}/v1beta1"][kind])), copier.by_name
@@ -231,7 +231,7 @@ def _removed(kind: str) -> Shape:
     return removed
 
 
-def _struct_of_v1beta1(name: str) -> Shape:
+def _struct_of_v1beta1(name: str) -> TypeShape:
     """A struct anywhere under the kinds of v1beta1, by its bare name."""
     waiting = [_shapes().shape(number) for number in _shapes().kinds[f"{GROUP}/v1beta1"].values()]
     seen: set[int] = set()

@@ -27,14 +27,14 @@ _LONGEST_BASE: Final = 57
 _LONGEST_PREFIX: Final = 58
 
 #: Makes the end of a generated name: from what stands before it and a number that tells siblings apart.
-Suffix = Callable[[str, int], str]
+NameSuffix = Callable[[str, int], str]
 
 
 class UnresolvedClaim(LookupError):
     """Raised when a pod's claim has no name yet, or never will; the text is Kubernetes' own."""
 
 
-class Generated(NamedTuple):
+class GeneratedClaims(NamedTuple):
     """A pod with its status filled in, the claims made for it, and entries whose template does not exist."""
 
     pod: Pod
@@ -58,7 +58,7 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     raise UnresolvedClaim(f"{where}: ResourceClaim not created yet")
 
 
-def is_made_for(claim: ResourceClaim, pod: Pod, group: str = "") -> bool:
+def is_owned_by(claim: ResourceClaim, pod: Pod, group: str = "") -> bool:
     """Whether the pod, or a PodGroup of this name, is the claim's controlling owner."""
     return any(
         owner.controller
@@ -74,10 +74,10 @@ def _is_of_groups(owner: OwnerReference) -> bool:
     return owner.api_version.startswith(f"{pod_groups.GROUP}/")
 
 
-def not_owner_text(claim: ResourceClaim, pod: Pod, group: str = "") -> str:
+def not_owner_message(claim: ResourceClaim, pod: Pod, group: str = "") -> str:
     """What Kubernetes says when a pod's generated claim belongs to somebody else."""
     mine, its = pod.metadata, claim.metadata
-    return pod_groups.not_owners_text(f"{its.namespace}/{its.name}", f"{mine.namespace}/{mine.name}", group)
+    return pod_groups.not_owner_message(f"{its.namespace}/{its.name}", f"{mine.namespace}/{mine.name}", group)
 
 
 def name_prefix(pod_name: str, entry_name: str) -> str:
@@ -93,7 +93,7 @@ def name_prefix(pod_name: str, entry_name: str) -> str:
     return f"{pod_part}-{entry_name[: len(entry_name) * _LONGEST_BASE // length]}"
 
 
-def completed_name(prefix: str, suffix: str) -> str:
+def generated_name(prefix: str, suffix: str) -> str:
     """A name from ``generateName`` and its random end, which the API server keeps within 63 characters."""
     return prefix[:_LONGEST_PREFIX] + suffix
 
@@ -107,7 +107,7 @@ def generated_claim(
     kind, version = (pod_groups.KIND, pod_groups.VERSION) if isinstance(maker, PodGroup) else ("Pod", "v1")
     owner = OwnerReference(api_version=version, kind=kind, name=its.name, uid=its.uid, controller=True)
     metadata = ObjectMeta(
-        name=completed_name(prefix, suffix),
+        name=generated_name(prefix, suffix),
         generate_name=prefix,
         namespace=its.namespace,
         labels=template.spec.metadata.labels,
@@ -120,9 +120,9 @@ def generated_claim(
 def generate_claims(
     pod: Pod,
     templates: Mapping[ObjectKey, ResourceClaimTemplate],
-    suffix: Suffix,
+    suffix: NameSuffix,
     existing: Iterable[ResourceClaim] = (),
-) -> Generated:
+) -> GeneratedClaims:
     """Do for one pod what the claim controller does: make the claims it lacks and note their names in its status.
 
     ``existing`` claims that were made for the pod and entry before are used again.
@@ -135,7 +135,7 @@ def generate_claims(
         if POD_CLAIM_NAME in claim.metadata.annotations
         and claim.metadata.namespace == pod.metadata.namespace
         and pod.metadata.uid
-        and is_made_for(claim, pod)
+        and is_owned_by(claim, pod)
     }
     claims: list[ResourceClaim] = []
     missing: list[PodResourceClaim] = []
@@ -154,4 +154,4 @@ def generate_claims(
         statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=claim.metadata.name))
     if len(statuses) != len(pod.status.resource_claim_statuses):
         pod = replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses)))
-    return Generated(pod, tuple(claims), tuple(missing))
+    return GeneratedClaims(pod, tuple(claims), tuple(missing))

@@ -42,7 +42,7 @@ _WORDS: Final = ("range", "end", "true", "false")
 _DEEPEST: Final = 50
 
 
-class BadTemplate(ValueError):
+class TemplateError(ValueError):
     """Raised for a text that is no template."""
 
 
@@ -93,7 +93,7 @@ def parse(text: str) -> Template:
     return Template(tuple(nodes))
 
 
-def relaxed(text: str) -> str:
+def relax(text: str) -> str:
     """A template in which a single action may lack its braces and its first dot.
 
     >>> relaxed("metadata.name"), relaxed("{metadata.name}"), relaxed(".a"), relaxed("{.a} {.b}")
@@ -147,7 +147,7 @@ class _Reader:
     def nodes(self, depth: int = 0) -> tuple[list[_Node], bool]:
         """The nodes up to the end of the text or, in a range, up to its ``{end}``; and whether that was found."""
         if depth > _DEEPEST:
-            raise BadTemplate("ranges are nested too deeply")
+            raise TemplateError("ranges are nested too deeply")
         nodes: list[_Node] = []
         while self._at < len(self._text):
             brace = self._text.find("{", self._at)
@@ -159,7 +159,7 @@ class _Reader:
             word, steps = self._action()
             if word == "end":
                 if not depth:
-                    raise BadTemplate("not in range, nothing to end")
+                    raise TemplateError("not in range, nothing to end")
                 return nodes, True
             if word == "range":
                 body, ended = self.nodes(depth + 1)
@@ -176,7 +176,7 @@ class _Reader:
         word, steps = "", list[Step]()
         while (mark := self._peek()) != "}":
             if mark in ("", "\r", "\n"):
-                raise BadTemplate("unclosed action: } is missing")
+                raise TemplateError("unclosed action: } is missing")
             if mark in " @$":
                 self._at += 1
             elif self._text.startswith("[?(", self._at):
@@ -197,9 +197,9 @@ class _Reader:
             elif name in ("range", "end") and not (word or steps):
                 word = name
             elif name:
-                raise BadTemplate(f"unrecognized identifier {name}: a field begins with a dot, as .{name}")
+                raise TemplateError(f"unrecognized identifier {name}: a field begins with a dot, as .{name}")
             else:
-                raise BadTemplate(f"unrecognized character in action: {mark!r}")
+                raise TemplateError(f"unrecognized character in action: {mark!r}")
         self._at += 1
         return word, tuple(steps)
 
@@ -219,7 +219,7 @@ class _Reader:
 
     def _descent(self, before: Sequence[Step]) -> list[Step]:
         if before and before[-1] is _descendants:
-            raise BadTemplate("a second .. directly after the first")
+            raise TemplateError("a second .. directly after the first")
         self._at += 2
         mark = self._peek()
         return [_descendants, self._field()] if mark == "_" or mark.isalnum() else [_descendants]
@@ -231,21 +231,21 @@ class _Reader:
         try:
             return _for_each(float(text))
         except ValueError:
-            raise BadTemplate(f"not a number: {text or self._peek()}") from None
+            raise TemplateError(f"not a number: {text or self._peek()}") from None
 
     def _string(self, quote: str) -> str:
         end = self._at + 1
         while (end := self._text.find(quote, end)) >= 0 and self._text[end - 1] == "\\":
             end += 1
         if end < 0 or "\n" in (body := self._text[self._at + 1 : end]):
-            raise BadTemplate(f"unterminated quoted string: {quote} is missing")
+            raise TemplateError(f"unterminated quoted string: {quote} is missing")
         self._at = end + 1
         return _ESCAPE.sub(lambda match: _unescaped(match, quote), body)
 
     def _brackets(self) -> Sequence[Step]:
         found = _BRACKETS.match(self._text, self._at)
         if found is None:
-            raise BadTemplate("unterminated array: ] is missing")
+            raise TemplateError("unterminated array: ] is missing")
         self._at = found.end()
         parts = found[1].split(",")
         if len(parts) > 1:
@@ -254,7 +254,7 @@ class _Reader:
             return _steps_in(f".{key[1]}")
         bounds = _SLICE.fullmatch(":" if found[1] == "*" else found[1])
         if bounds is None:
-            raise BadTemplate(f"invalid array index {found[1]}")
+            raise TemplateError(f"invalid array index {found[1]}")
         start, end, step = bounds.groups()
         if end is None:  # an index is a slice of one
             first = _whole(start) or 0
@@ -266,7 +266,7 @@ class _Reader:
         quote, quoted = "", False  # one quoted string at most may have a parenthesis
         while (mark := self._peek()) != ")" or (quote and not quoted):
             if mark in ("", "\n"):
-                raise BadTemplate("unterminated filter: ) is missing")
+                raise TemplateError("unterminated filter: ) is missing")
             if mark in "\"'":
                 if not quote:
                     quote = mark
@@ -275,7 +275,7 @@ class _Reader:
             self._at += 1
         text = self._text[begin : self._at]
         if not self._text.startswith(")]", self._at):
-            raise BadTemplate("unterminated filter: ] is missing")
+            raise TemplateError("unterminated filter: ] is missing")
         self._at += 2
         comparison = _COMPARISON.fullmatch(text)
         if comparison is None:
@@ -288,14 +288,14 @@ def _steps_in(text: str) -> tuple[Step, ...]:
     """The steps of a text that is an action without its braces."""
     word, steps = _Reader(f"{{{text}}}")._action()
     if word:
-        raise BadTemplate(f"{word} is not the first word of an action")
+        raise TemplateError(f"{word} is not the first word of an action")
     return steps
 
 
 def _whole(text: str | None) -> int | None:
     digits = (text or "").removeprefix(":")
     if digits == "-":
-        raise BadTemplate("array index - is not a number")
+        raise TemplateError("array index - is not a number")
     return int(digits) if digits else None
 
 
@@ -307,7 +307,7 @@ def _unescaped(match: re.Match[str], quote: str) -> str:
         return chr(int(octal, 8))
     code = next((code for code in codes if code), None)
     if code is None or int(code, 16) > 0x10FFFF:
-        raise BadTemplate(f"unknown escape in a quoted string: {match[0]}")
+        raise TemplateError(f"unknown escape in a quoted string: {match[0]}")
     return chr(int(code, 16))
 
 

@@ -36,7 +36,7 @@ def newest_known(group: str, plural: str, served: Collection[str]) -> str:
     return next((version for version in KNOWN_VERSIONS.get((group, plural), ()) if version in served), "")
 
 
-def all_unknown(group: str, plural: str, served: Collection[str]) -> bool:
+def has_no_known_version(group: str, plural: str, served: Collection[str]) -> bool:
     """Whether a resource is served, and in no version that is known."""
     return bool(served) and (group, plural) in KNOWN_VERSIONS and not newest_known(group, plural, served)
 

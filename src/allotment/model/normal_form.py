@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from allotment.model.fields import Field, Shape
+from allotment.model.fields import Field, TypeShape
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.trees import Tree
 
@@ -25,7 +25,7 @@ _ZEROS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def normal(tree: Tree, shape: Shape | None, known: Tree | None = None) -> Tree:
+def normalize(tree: Tree, shape: TypeShape | None, previous: Tree | None = None) -> Tree:
     """An object in its normal form. Of kinds without a Go type (custom resources) only the metadata has one.
 
     ``known`` is in its normal form: what is the same part there is not looked at again.
@@ -34,11 +34,11 @@ def normal(tree: Tree, shape: Shape | None, known: Tree | None = None) -> Tree:
         return tree
     if not shape.package:
         return _custom(tree, shape)
-    result: Tree = _normal_of(shape).struct(tree, known)
+    result: Tree = _normal_of(shape).struct(tree, previous)
     return result
 
 
-def _custom(tree: Tree, shape: Shape) -> Tree:
+def _custom(tree: Tree, shape: TypeShape) -> Tree:
     field = shape.fields.get("metadata")
     if field is None or not field.shape.package or "metadata" not in tree:
         return tree
@@ -130,10 +130,10 @@ def _nothing() -> None:
     return None
 
 
-_PLANS: dict[int, tuple[Shape, _Plan]] = {}
+_PLANS: dict[int, tuple[TypeShape, _Plan]] = {}
 
 
-def _normal_of(shape: Shape) -> _Plan:
+def _normal_of(shape: TypeShape) -> _Plan:
     known = _PLANS.get(id(shape))
     if known is not None and known[0] is shape:
         return known[1]
@@ -141,9 +141,9 @@ def _normal_of(shape: Shape) -> _Plan:
     _PLANS[id(shape)] = (shape, plan)  # before its fields: types may hold themselves
     for name, field in shape.fields.items():
         zero = _zero(field)
-        null = field.always and zero is _nothing
-        plan.parts[name] = _Part(_how(name, field), field.always or field.pointer, null)
-        if field.always:
+        null = field.always_printed and zero is _nothing
+        plan.parts[name] = _Part(_how(name, field), field.always_printed or field.pointer, null)
+        if field.always_printed:
             plan.always[name] = zero
     return plan
 
@@ -160,9 +160,9 @@ def _how(name: str, field: Field) -> Normal | None:
     if name == "managedFields":
         return None  # printed as whoever keeps them made them
     how = _of_shape(field.shape)
-    if how is not None and field.always and field.shape.form in ("slice", "map"):
+    if how is not None and field.always_printed and field.shape.form in ("slice", "map"):
         return functools.partial(_or_null, how)
-    if how is None and field.always and field.shape.form == "slice":
+    if how is None and field.always_printed and field.shape.form == "slice":
         return _list_or_null
     return how
 
@@ -175,7 +175,7 @@ def _list_or_null(value: Any) -> Any:
     return value or None
 
 
-def _of_shape(shape: Shape) -> Normal | None:
+def _of_shape(shape: TypeShape) -> Normal | None:
     """How a value of a type becomes normal; None where it is so already."""
     form = shape.form
     if form == "struct":

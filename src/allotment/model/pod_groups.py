@@ -25,7 +25,7 @@ Tree = Mapping[str, Any]
 _SAME: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 
 
-def group_of(spec: Tree) -> str:
+def group_name(spec: Tree) -> str:
     """The name of the PodGroup that a pod with such a spec belongs to; empty for none.
 
     >>> group_of({"schedulingGroup": {"podGroupName": "g"}}), group_of({})
@@ -34,7 +34,7 @@ def group_of(spec: Tree) -> str:
     return (spec.get("schedulingGroup") or {}).get("podGroupName") or ""
 
 
-def has_entry(group: Tree, entry: Tree) -> bool:
+def has_claim_entry(group: Tree, entry: Tree) -> bool:
     """Whether an entry of a pod's claims is one of its group's as well."""
     return any(
         all(own.get(field) == entry.get(field) for field in _SAME)
@@ -42,7 +42,7 @@ def has_entry(group: Tree, entry: Tree) -> bool:
     )
 
 
-def user_of(group: Tree) -> dict[str, Any]:
+def consumer_reference(group: Tree) -> dict[str, Any]:
     """The entry of ``status.reservedFor`` that stands for a group."""
     metadata = group["metadata"]
     return {"apiGroup": GROUP, "resource": RESOURCE, "name": metadata["name"], "uid": metadata["uid"]}
@@ -53,7 +53,7 @@ def is_group(user: Tree) -> bool:
     return user.get("apiGroup") == GROUP and user.get("resource") == RESOURCE
 
 
-def is_among(users: Iterable[Tree], uid: str, group: str = "") -> bool:
+def is_consumer(users: Iterable[Tree], uid: str, group: str = "") -> bool:
     """Whether a pod is one of a claim's users, or a group of this name is.
 
     >>> is_among([{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "1"}], "u", "g")
@@ -62,7 +62,7 @@ def is_among(users: Iterable[Tree], uid: str, group: str = "") -> bool:
     return any(user.get("uid") == uid or (group and is_group(user) and user.get("name") == group) for user in users)
 
 
-def owner_of(claim: Tree) -> str:
+def owning_group(claim: Tree) -> str:
     """The name of the group that a claim was made for; empty if it was not made for one."""
     for owner in claim["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
@@ -71,7 +71,7 @@ def owner_of(claim: Tree) -> str:
     return ""
 
 
-def absent(name: str) -> str:
+def not_found_message(name: str) -> str:
     """What Kubernetes says of a group that is not there.
 
     >>> absent("g")
@@ -80,7 +80,7 @@ def absent(name: str) -> str:
     return f'podgroup.{GROUP} "{name}" not found'
 
 
-def not_owners_text(claim: str, pod: str, group: str = "") -> str:
+def not_owner_message(claim: str, pod: str, group: str = "") -> str:
     """What Kubernetes says when a generated claim belongs to somebody else: neither pod nor, if it has one, group."""
     owners = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
     return f"ResourceClaim {claim} was not created for Pod {pod} ({owners})"

@@ -21,7 +21,7 @@ from allotment.model.trees import Tree
 
 #: By resource name.
 Amounts = dict[str, Quantity]
-Part = Literal["requests", "limits"]
+RequirementPart = Literal["requests", "limits"]
 
 _HUGE_PAGES: Final = "hugepages-"
 #: Requests of these may be lower than limits (huge pages are never overcommitted).
@@ -46,7 +46,7 @@ def pod_requests(
     total = container_amounts(spec, "requests", status, missing)
     _replace(total, spec, "requests", status)
     if overhead:
-        add_to(total, _parsed(spec.get("overhead")))
+        add_amounts(total, _parsed(spec.get("overhead")))
     return total
 
 
@@ -55,35 +55,35 @@ def pod_limits(spec: Tree, status: Tree | None = None, *, overhead: bool = True)
     total = container_amounts(spec, "limits", status)
     _replace(total, spec, "limits", status)
     if overhead:
-        add_to(total, {n: more for n, more in _parsed(spec.get("overhead")).items() if n in total and total[n].sign()})
+        add_amounts(total, {n: more for n, more in _parsed(spec.get("overhead")).items() if n in total and total[n].sign()})
     return total
 
 
 def container_amounts(
-    spec: Tree, part: Part, status: Tree | None = None, missing: Mapping[str, Quantity] = {}
+    spec: Tree, part: RequirementPart, status: Tree | None = None, missing: Mapping[str, Quantity] = {}
 ) -> Amounts:
     """What the containers of a pod come to, without what is said of the pod as a whole."""
     resized = _Resized(status) if status else None
     running: Amounts = {}
     for container in spec.get("containers") or ():
-        add_to(running, _of_container(container, part, resized, missing))
+        add_amounts(running, _of_container(container, part, resized, missing))
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in spec.get("initContainers") or ():
         lasts = container.get("restartPolicy") == "Always"
         moment = _of_container(container, part, resized if lasts else None, missing)
         if lasts:
-            add_to(running, moment)
-            add_to(sidecars, moment)
+            add_amounts(running, moment)
+            add_amounts(sidecars, moment)
             moment = sidecars
         else:
-            add_to(moment, sidecars)
+            add_amounts(moment, sidecars)
         _raise(starting, moment)
     _raise(running, starting)
     return running
 
 
-def is_for_pods(resource: str) -> bool:
+def is_pod_level_resource(resource: str) -> bool:
     """Whether a pod can request a resource as a whole.
 
     >>> [is_for_pods(name) for name in ("cpu", "hugepages-2Mi", "ephemeral-storage", "nvidia.com/gpu")]
@@ -95,7 +95,7 @@ def is_for_pods(resource: str) -> bool:
 # --- defaults --------------------------------------------------------------------------------------------------------
 
 
-def defaulted(spec: Tree) -> Tree:
+def with_default_requests(spec: Tree) -> Tree:
     """The spec with the requests that the API server sets from limits; the same object if there is nothing to set."""
     changed: Tree = {}
     for part in ("containers", "initContainers"):
@@ -145,7 +145,7 @@ def with_pod_requests(spec: Tree) -> Tree:
             if name in _OVERCOMMITTED and name not in requests
         }
         for name, value in limits.items():
-            if name not in requests and name not in missing and is_for_pods(name):
+            if name not in requests and name not in missing and is_pod_level_resource(name):
                 missing[name] = value
         if missing:
             resources = {**resources, "requests": {**requests, **missing}}
@@ -166,7 +166,7 @@ class _Resized:
             for one in status.get(part) or ()
         }
 
-    def amounts(self, container: Tree, part: Part) -> Amounts:
+    def amounts(self, container: Tree, part: RequirementPart) -> Amounts:
         spec = _parsed((container.get("resources") or {}).get(part))
         status = self._statuses.get(container.get("name", ""))
         if status is None or status.get("resources") is None:
@@ -174,7 +174,7 @@ class _Resized:
         return _most(spec, part, self._infeasible, status["resources"], status.get("allocatedResources"))
 
 
-def _most(spec: Amounts, part: Part, infeasible: bool, in_force: Tree, admitted: Tree | None) -> Amounts:
+def _most(spec: Amounts, part: RequirementPart, infeasible: bool, in_force: Tree, admitted: Tree | None) -> Amounts:
     """The most of what a spec and a status say; limits are not admitted, only in force."""
     found = {} if infeasible else dict(spec)
     _raise(found, _parsed(in_force.get(part)))
@@ -191,21 +191,21 @@ def _is_infeasible(status: Tree) -> bool:
 # --- amounts ---------------------------------------------------------------------------------------------------------
 
 
-def total_of(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
+def sum_amounts(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
     """Amounts added up."""
     total: Amounts = {}
     for amounts in parts:
-        add_to(total, amounts)
+        add_amounts(total, amounts)
     return total
 
 
-def add_to(total: Amounts, more: Mapping[str, Quantity]) -> None:
+def add_amounts(total: Amounts, more: Mapping[str, Quantity]) -> None:
     """Add amounts to others, which change."""
     for name, amount in more.items():
         total[name] = total[name].add(amount) if name in total else amount
 
 
-def _of_container(container: Tree, part: Part, resized: _Resized | None, missing: Mapping[str, Quantity]) -> Amounts:
+def _of_container(container: Tree, part: RequirementPart, resized: _Resized | None, missing: Mapping[str, Quantity]) -> Amounts:
     if resized is not None:
         amounts = resized.amounts(container, part)
     else:
@@ -215,9 +215,9 @@ def _of_container(container: Tree, part: Part, resized: _Resized | None, missing
     return amounts
 
 
-def _replace(total: Amounts, spec: Tree, part: Part, status: Tree | None) -> None:
+def _replace(total: Amounts, spec: Tree, part: RequirementPart, status: Tree | None) -> None:
     """Put the amounts of the pod as a whole in place of the sums."""
-    own = {n: a for n, a in _parsed((spec.get("resources") or {}).get(part)).items() if is_for_pods(n)}
+    own = {n: a for n, a in _parsed((spec.get("resources") or {}).get(part)).items() if is_pod_level_resource(n)}
     if status and status.get("resources") is not None:
         now = _most(own, part, _is_infeasible(status), status["resources"], status.get("allocatedResources"))
         own = {name: now.get(name, Quantity.ZERO) for name in own}

@@ -19,7 +19,7 @@ class Position(msgspec.Struct, frozen=True, order=True):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InputProblem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing wrong with the input.
 
     ``path`` is the field path where there is one (``spec.devices.requests[0].count``); ``hint`` says what to do or what

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 
 Path = tuple[str | int, ...]
 
 
-def prune(value: Any, shape: Shape, path: Path, unknown: list[Path]) -> Any:
+def prune(value: Any, shape: TypeShape, path: Path, unknown: list[Path]) -> Any:
     """The value without unknown fields, whose paths are added to ``unknown``; the same object when nothing went."""
     if type(value) is dict:
         if shape.form == "struct":
@@ -31,7 +31,7 @@ def prune(value: Any, shape: Shape, path: Path, unknown: list[Path]) -> Any:
     return value
 
 
-def _struct(tree: dict[str, Any], shape: Shape, path: Path, unknown: list[Path]) -> dict[str, Any]:
+def _struct(tree: dict[str, Any], shape: TypeShape, path: Path, unknown: list[Path]) -> dict[str, Any]:
     pruned: dict[str, Any] = {}
     same = True
     for name, value in tree.items():

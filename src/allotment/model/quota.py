@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from allotment.model.pod_resources import add_to, pod_limits, pod_requests
+from allotment.model.pod_resources import add_amounts, pod_limits, pod_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.model.validation.names import extended_resource
+from allotment.model.validation.names import is_extended_resource
 
 Usage = dict[str, Quantity]
 
-CLAIMS: Final = "resourceclaims.resource.k8s.io"
-BY_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
-IMPLICIT: Final = "requests.deviceclass.resource.kubernetes.io/"
+CLAIMS_RESOURCE: Final = "resourceclaims.resource.k8s.io"
+CLASS_DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
+IMPLICIT_REQUESTS_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
 _MOST_DEVICES: Final = 32
 _ONE: Final = Quantity.of_int(1)
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -30,15 +30,15 @@ _BARE: Final = frozenset(
 _ENDED: Final = ("Succeeded", "Failed")
 
 
-def counts_devices(name: str) -> bool:
+def limits_devices(name: str) -> bool:
     """Whether a key of a quota limits claims or devices, those of extended resources too.
 
     >>> [counts_devices(k) for k in ("gpu.deviceclass.resource.k8s.io/devices", "requests.nvidia.com/gpu", "pods")]
     [True, True, False]
     """
-    if name.endswith(BY_CLASS) or name.startswith(IMPLICIT) or name == f"count/{CLAIMS}":
+    if name.endswith(CLASS_DEVICES_SUFFIX) or name.startswith(IMPLICIT_REQUESTS_PREFIX) or name == f"count/{CLAIMS_RESOURCE}":
         return True
-    return name.startswith("requests.") and extended_resource(name.removeprefix("requests."))
+    return name.startswith("requests.") and is_extended_resource(name.removeprefix("requests."))
 
 
 def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda class_name: "") -> Usage:
@@ -54,7 +54,7 @@ def usage(bucket: str, tree: Tree, extended_name: Callable[[str], str] = lambda 
     if bucket == "pods":
         if (tree.get("status") or {}).get("phase") not in _ENDED:
             counted |= _pod(spec, tree.get("status") or {})
-    elif bucket == CLAIMS:
+    elif bucket == CLAIMS_RESOURCE:
         counted |= _claim(spec, extended_name)
     elif bucket == "services":
         counted |= _service(spec)
@@ -71,7 +71,7 @@ def _pod(spec: Tree, status: Tree) -> Usage:
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             counted[name] = counted[f"requests.{name}"] = amount
-        elif extended_resource(name) or name.startswith("deviceclass.resource.kubernetes.io/"):
+        elif is_extended_resource(name) or name.startswith("deviceclass.resource.kubernetes.io/"):
             counted[f"requests.{name}"] = amount
     for name in _COMPUTE:
         if name in limits:
@@ -87,12 +87,12 @@ def _claim(spec: Tree, extended_name: Callable[[str], str]) -> Usage:
             name, count = asked.get("deviceClassName"), _devices(asked)
             if name:
                 worst[name] = max(worst.get(name, Quantity.ZERO), Quantity.of_int(count))
-        add_to(devices, worst)
+        add_amounts(devices, worst)
     counted: Usage = {}
     for name, amount in devices.items():
-        add_to(counted, {f"{name}{BY_CLASS}": amount, f"{IMPLICIT}{name}": amount})
+        add_amounts(counted, {f"{name}{CLASS_DEVICES_SUFFIX}": amount, f"{IMPLICIT_REQUESTS_PREFIX}{name}": amount})
         if extended := extended_name(name):
-            add_to(counted, {f"requests.{extended}": amount})
+            add_amounts(counted, {f"requests.{extended}": amount})
     return counted
 
 
@@ -128,7 +128,7 @@ def _volume_claim(spec: Tree) -> Usage:
 # --- which objects a quota looks at ----------------------------------------------------------------------------------
 
 
-def looks_at(quota_spec: Tree, bucket: str, tree: Tree) -> bool:
+def is_in_scope(quota_spec: Tree, bucket: str, tree: Tree) -> bool:
     """Whether a quota's scopes take in an object; scopes are about pods only."""
     scopes = [{"scopeName": name, "operator": "Exists"} for name in quota_spec.get("scopes") or ()]
     scopes += (quota_spec.get("scopeSelector") or {}).get("matchExpressions") or ()

@@ -15,14 +15,14 @@ from allotment.model.problems import Position
 from allotment.model.resource import ResourceSlice
 
 
-class Contradiction(NamedTuple):
+class SliceConflict(NamedTuple):
     """One of the two places that disagree, a field path of the v1 shape; ``words`` lead to the ``other``, if told."""
 
     manifest: Manifest
     path: str
     message: str
     other: Position | None
-    words: str
+    other_label: str
 
 
 class _Slice(NamedTuple):
@@ -32,7 +32,7 @@ class _Slice(NamedTuple):
     value: ResourceSlice
 
 
-def contradictions(manifests: Iterable[Manifest]) -> Iterator[Contradiction]:
+def find_conflicts(manifests: Iterable[Manifest]) -> Iterator[SliceConflict]:
     """What the slices of each pool disagree about, in the order of the files."""
     pools: dict[tuple[str, str, int], list[_Slice]] = {}
     for manifest in manifests:
@@ -47,7 +47,7 @@ def contradictions(manifests: Iterable[Manifest]) -> Iterator[Contradiction]:
             yield from _counters(told, slices)
 
 
-def _counts(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
+def _counts(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
     """Slices that announce different numbers of slices, or more slices than announced."""
     path = "spec.pool.resourceSliceCount"
     first = slices[0]
@@ -62,7 +62,7 @@ def _counts(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
         yield _contradiction(slices[announced], path, message, first.manifest.position(path), "the first is at")
 
 
-def _names(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
+def _names(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
     """Devices and counter sets whose names are taken by another slice; within one slice validation tells."""
     for what, attribute, field in (
         ("device", "devices", "devices"),
@@ -78,7 +78,7 @@ def _names(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
                     yield _contradiction(one, path, message, known.manifest.position(where))
 
 
-def _counters(pool: str, slices: list[_Slice]) -> Iterator[Contradiction]:
+def _counters(pool: str, slices: list[_Slice]) -> Iterator[SliceConflict]:
     """Counters that devices consume and no slice of the whole pool has; each is told once."""
     sets = {one.name: (s, n, one.counters) for s in slices for n, one in enumerate(s.value.spec.shared_counters or ())}
     told: set[tuple[str, str]] = set()
@@ -107,5 +107,5 @@ def _name(one: _Slice) -> str:
 
 def _contradiction(
     one: _Slice, path: str, message: str, other: Position | None, words: str = "the other is at"
-) -> Contradiction:
-    return Contradiction(one.manifest, path, message, other, words)
+) -> SliceConflict:
+    return SliceConflict(one.manifest, path, message, other, words)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
-from allotment.model.base64_text import base64_fault, is_base64
-from allotment.model.fields import GROUP, Shape, shape_of, versions_of
+from allotment.model.base64_text import base64_error_offset, is_base64
+from allotment.model.fields import GROUP, TypeShape, shape_of, versions_of
 from allotment.model.pruning import Path, prune
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
@@ -44,56 +44,56 @@ _GONE: Final = {
 }
 
 
-class Misfit(NamedTuple):
+class SchemaViolation(NamedTuple):
     """One fault of a tree. ``sort`` tells unknown fields from wrong types and from values that no type accepts."""
 
-    sort: Literal["unknown", "type", "value"]
+    category: Literal["unknown", "type", "value"]
     message: str
     path: Path
     hint: str = ""
     suggestion: str = ""
 
 
-class Checked(NamedTuple):
+class StrictlyDecoded(NamedTuple):
     """The cleaned tree, and every misfit in the order the values were written."""
 
     tree: dict[str, Any]
-    misfits: list[Misfit]
+    violations: list[SchemaViolation]
 
 
-def check(
-    tree: dict[str, Any], api_version: str, kind: str, shape: Shape, *, exact: bool = False,
-    known: dict[str, Any] | None = None,
-) -> Checked:  # fmt: skip
+def strict_decode(
+    tree: dict[str, Any], api_version: str, kind: str, shape: TypeShape, *, exact: bool = False,
+    previous: dict[str, Any] | None = None,
+) -> StrictlyDecoded:  # fmt: skip
     """Hold ``tree`` against ``shape``; nothing raises, the given tree stays as it is.
 
     ``exact``: the tree was written as JSON, where Go takes 2.0 for no integer. On the way from YAML it becomes 2.
     ``known``: a tree of the same shape that was found right; what both share is not looked at again.
     """
-    if shape.package and fits(tree, shape, known):
-        return Checked(tree, [])
+    if shape.package and fits(tree, shape, previous):
+        return StrictlyDecoded(tree, [])
     walk = _Walk(api_version, kind, shape, exact)
     cleaned = walk.struct(shape, tree) if shape.package else walk.custom(shape, tree)
-    return Checked(cleaned, walk.misfits)
+    return StrictlyDecoded(cleaned, walk.misfits)
 
 
-def server_text(misfits: list[Misfit]) -> str:
+def server_text(misfits: list[SchemaViolation]) -> str:
     """What the API server would say of these misfits, after "cannot be handled as a …: "."""
     # A type's own decoder ends the decoding at once; of wrong types only the first is told; then unknown fields.
     for sort in ("value", "type"):
         for misfit in misfits:
-            if misfit.sort == sort:
+            if misfit.category == sort:
                 return misfit.message
     return "strict decoding error: " + ", ".join(misfit.message for misfit in misfits)
 
 
 class _Walk:
-    def __init__(self, api_version: str, kind: str, shape: Shape, exact: bool) -> None:
+    def __init__(self, api_version: str, kind: str, shape: TypeShape, exact: bool) -> None:
         self.exact = exact
         self.api_version = api_version
         self.kind = kind
         self.root = shape
-        self.misfits: list[Misfit] = []
+        self.misfits: list[SchemaViolation] = []
         self.path: list[str | int] = []
         self.names: list[str] = []  # Go's field stack: fields only, no indices and keys
         self.owner = ""  # the innermost struct
@@ -101,7 +101,7 @@ class _Walk:
 
     # --- containers ----------------------------------------------------------------------------------------------
 
-    def struct(self, shape: Shape, tree: dict[str, Any]) -> dict[str, Any]:
+    def struct(self, shape: TypeShape, tree: dict[str, Any]) -> dict[str, Any]:
         fields = shape.fields
         cleaned = tree
         outer = self.owner
@@ -129,7 +129,7 @@ class _Walk:
         self.owner = outer
         return cleaned
 
-    def value(self, shape: Shape, value: Any) -> Any:
+    def value(self, shape: TypeShape, value: Any) -> Any:
         """The cleaned value; ``None`` where it does not fit, so that the field is dropped."""
         form = shape.form
         if form == "struct":
@@ -140,7 +140,7 @@ class _Walk:
             return self.map(shape, value) if type(value) is dict else self.wrong_type(shape, value)
         return _SCALARS[form](self, shape, value)
 
-    def slice(self, shape: Shape, values: list[Any]) -> list[Any]:
+    def slice(self, shape: TypeShape, values: list[Any]) -> list[Any]:
         element = shape.element
         assert element is not None
         quick = _QUICK.get(element.form)
@@ -159,7 +159,7 @@ class _Walk:
         path.pop()
         return cleaned
 
-    def map(self, shape: Shape, values: dict[str, Any]) -> dict[str, Any]:
+    def map(self, shape: TypeShape, values: dict[str, Any]) -> dict[str, Any]:
         element = shape.element
         assert element is not None
         quick = _QUICK.get(element.form)
@@ -176,9 +176,9 @@ class _Walk:
         path.pop()
         return cleaned
 
-    def custom(self, shape: Shape, tree: dict[str, Any]) -> dict[str, Any]:
+    def custom(self, shape: TypeShape, tree: dict[str, Any]) -> dict[str, Any]:
         """An object of a kind that a user defined: only its metadata has a Go type."""
-        identity = Shape("struct", shape.name)
+        identity = TypeShape("struct", shape.name)
         identity.fields = {name: shape.fields[name] for name in ("apiVersion", "kind")}
         cleaned = self.struct(identity, {name: tree[name] for name in tree if name in identity.fields})
         metadata = tree.get("metadata")
@@ -192,17 +192,17 @@ class _Walk:
         rest = {name: tree[name] for name in tree if name not in identity.fields and name != "metadata"}
         pruned = prune(rest, shape, (), unknown)
         for text, path in sorted((_dotted(path), path) for path in unknown)[:_MOST_UNKNOWN]:
-            self.misfits.append(Misfit("unknown", f"unknown field {quote(text)}", path))
+            self.misfits.append(SchemaViolation("unknown", f"unknown field {quote(text)}", path))
         return {**cleaned, **pruned}
 
     # --- faults --------------------------------------------------------------------------------------------------
 
-    def wrong_type(self, shape: Shape, value: Any, literal: bool = False) -> None:
+    def wrong_type(self, shape: TypeShape, value: Any, literal: bool = False) -> None:
         found = _JSON_NAMES.get(type(value), "number")
         if literal:
             found += f" {_number_text(value)}"
         message = self.cannot_read(found, shape.name)
-        self.misfits.append(Misfit("type", message, tuple(self.path), _expectation(shape, value)))
+        self.misfits.append(SchemaViolation("type", message, tuple(self.path), _expectation(shape, value)))
 
     def cannot_read(self, found: str, wanted: str) -> str:
         """Go names the innermost struct and then the whole path, also for types that decode themselves."""
@@ -210,17 +210,17 @@ class _Walk:
         return f"json: cannot unmarshal {found} into Go struct field {self.owner}.{field} of type {wanted}"
 
     def wrong_value(self, message: str, hint: str = "") -> None:
-        self.misfits.append(Misfit("value", message, tuple(self.path), hint))
+        self.misfits.append(SchemaViolation("value", message, tuple(self.path), hint))
 
-    def unknown(self, shape: Shape, name: str) -> None:
+    def unknown(self, shape: TypeShape, name: str) -> None:
         self.unknown_count += 1
         if self.unknown_count > _MOST_UNKNOWN:
             return
         path = (*self.path, name)
         hint, suggestion = self.meant(shape, name)
-        self.misfits.append(Misfit("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion))
+        self.misfits.append(SchemaViolation("unknown", f"unknown field {quote(_dotted(path))}", path, hint, suggestion))
 
-    def meant(self, shape: Shape, name: str) -> tuple[str, str]:
+    def meant(self, shape: TypeShape, name: str) -> tuple[str, str]:
         """What the author of an unknown field probably meant: a hint, and the bare name when it is one."""
         gone = _GONE.get((shape.bare_name, name))
         if gone:
@@ -260,13 +260,13 @@ class _Walk:
 
     # --- values --------------------------------------------------------------------------------------------------
 
-    def string(self, shape: Shape, value: Any) -> Any:
+    def string(self, shape: TypeShape, value: Any) -> Any:
         return value if type(value) is str else self.wrong_type(shape, value)
 
-    def boolean(self, shape: Shape, value: Any) -> Any:
+    def boolean(self, shape: TypeShape, value: Any) -> Any:
         return value if type(value) is bool else self.wrong_type(shape, value)
 
-    def integer(self, shape: Shape, value: Any) -> Any:
+    def integer(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is float and not self.exact and value.is_integer():
             value = int(value)
         if type(value) is int:
@@ -274,16 +274,16 @@ class _Walk:
             return value if -limit <= value < limit else self.wrong_type(shape, value, literal=True)
         return self.wrong_type(shape, value, literal=type(value) is float)
 
-    def bytes(self, shape: Shape, value: Any) -> Any:
+    def bytes(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is not str:
             return self.wrong_type(shape, value)
         if not is_base64(value):
-            fault = base64_fault(value.encode("utf-8", "replace"))
+            fault = base64_error_offset(value.encode("utf-8", "replace"))
             if fault is not None:
                 self.wrong_value(f"illegal base64 data at input byte {fault}")
         return value
 
-    def quantity(self, _: Shape, value: Any) -> Any:
+    def quantity(self, _: TypeShape, value: Any) -> Any:
         if type(value) is str:
             text = value.strip()
         elif type(value) is bool or type(value) is dict or type(value) is list:
@@ -297,7 +297,7 @@ class _Walk:
             return None
         return text if text != value else value
 
-    def time(self, shape: Shape, value: Any) -> Any:
+    def time(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is not str:
             found = _JSON_NAMES.get(type(value), "number")
             self.wrong_value(self.cannot_read(found, "string"))
@@ -309,28 +309,28 @@ class _Walk:
             return None
         return text if text != value else value
 
-    def int_or_string(self, _: Shape, value: Any) -> Any:
+    def int_or_string(self, _: TypeShape, value: Any) -> Any:
         if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
             return value
         found = _JSON_NAMES.get(type(value)) or f"number {_number_text(value)}"
         self.wrong_value(self.cannot_read(found, "int32"))
         return None
 
-    def anything(self, _: Shape, value: Any) -> Any:
+    def anything(self, _: TypeShape, value: Any) -> Any:
         return value
 
-    def number(self, shape: Shape, value: Any) -> Any:
+    def number(self, shape: TypeShape, value: Any) -> Any:
         return value if type(value) in (int, float) else self.wrong_type(shape, value)
 
     # What a JSON schema's keywords may hold beside a schema. Go's decoders of these types read on by themselves, so
     # that unknown fields below them are dropped and never told of.
 
-    def schema_or_list(self, shape: Shape, value: Any) -> Any:
+    def schema_or_list(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is list:
             return [self.quietly(shape, item) for item in value]
         return self.quietly(shape, value)
 
-    def schema_or_bool(self, shape: Shape, value: Any) -> Any:
+    def schema_or_bool(self, shape: TypeShape, value: Any) -> Any:
         if type(value) is bool:
             return value
         if type(value) is dict:
@@ -338,10 +338,10 @@ class _Walk:
         self.wrong_value("boolean or JSON schema expected")
         return None
 
-    def schema_or_strings(self, shape: Shape, value: Any) -> Any:
+    def schema_or_strings(self, shape: TypeShape, value: Any) -> Any:
         return value if type(value) is list else self.quietly(shape, value)
 
-    def quietly(self, shape: Shape, value: Any) -> Any:
+    def quietly(self, shape: TypeShape, value: Any) -> Any:
         schema = shape.element
         assert schema is not None
         if type(value) is not dict:
@@ -349,14 +349,14 @@ class _Walk:
         inner = _Walk(self.api_version, self.kind, self.root, self.exact)
         cleaned = inner.struct(schema, value)
         self.misfits.extend(
-            Misfit("value", misfit.message, (*self.path, *misfit.path), misfit.hint)
+            SchemaViolation("value", misfit.message, (*self.path, *misfit.path), misfit.hint)
             for misfit in inner.misfits
-            if misfit.sort != "unknown"
+            if misfit.category != "unknown"
         )
         return cleaned
 
 
-_SCALARS: Final[dict[str, Callable[[_Walk, Shape, Any], Any]]] = {
+_SCALARS: Final[dict[str, Callable[[_Walk, TypeShape, Any], Any]]] = {
     "string": _Walk.string,
     "bool": _Walk.boolean,
     "int32": _Walk.integer,
@@ -386,7 +386,7 @@ def _dotted(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
-def _expectation(shape: Shape, value: Any) -> str:
+def _expectation(shape: TypeShape, value: Any) -> str:
     wanted = _WORDS.get(shape.form)
     if wanted is None:
         return ""
@@ -404,7 +404,7 @@ def _number_text(number: float) -> str:
     return repr(number)
 
 
-def _zero(shape: Shape) -> Any:
+def _zero(shape: TypeShape) -> Any:
     """Go's zero value, which a null in a list or map becomes."""
     return {"struct": {}, "map": {}, "slice": [], "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}.get(
         shape.form, ""

@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 from allotment.model.base64_text import is_base64
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 
@@ -20,13 +20,13 @@ from allotment.model.times import MICROSECONDS, SECONDS, TimeError, canonical
 Fit = type | Callable[[Any], bool]
 
 
-def fits(tree: Any, shape: Shape, known: Any = None) -> bool:
+def fits(tree: Any, shape: TypeShape, previous: Any = None) -> bool:
     """Whether strict decoding would leave a tree as it is and find nothing wrong. ``shape`` is a Go type's.
 
     ``known`` fits the same shape: parts of the tree that are the very same objects there are not looked at again.
     """
     judge = _judge(shape)
-    return judge(tree) if known is None else judge.beside(tree, known)
+    return judge(tree) if previous is None else judge.beside(tree, previous)
 
 
 class _Struct(dict[str, Fit]):
@@ -34,7 +34,7 @@ class _Struct(dict[str, Fit]):
 
     __slots__ = ("_shape",)
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TypeShape) -> None:
         self._shape = shape
 
     def __call__(self, tree: Any) -> bool:
@@ -71,7 +71,7 @@ class _Struct(dict[str, Fit]):
 
 
 @cache
-def _judge(shape: Shape) -> _Struct:
+def _judge(shape: TypeShape) -> _Struct:
     return _Struct(shape)
 
 
@@ -89,7 +89,7 @@ def _all(fit: Fit, values: Any) -> bool:
     return all(map(fit, values))
 
 
-def _fit_of(shape: Shape) -> Fit:
+def _fit_of(shape: TypeShape) -> Fit:
     if shape.form == "struct":
         return _judge(shape)
     if shape.form in ("slice", "map"):

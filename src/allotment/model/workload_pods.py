@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from allotment.model.core import Affinity, NodeAffinity, Pod, PodTemplateSpec, Toleration
-from allotment.model.generated_claims import Suffix, completed_name
+from allotment.model.generated_claims import NameSuffix, generated_name
 from allotment.model.meta import Object, ObjectKey, ObjectMeta, OwnerReference
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.storage import ClaimVolumeSource, PersistentVolumeClaim, PodVolume
@@ -44,17 +44,17 @@ _DAEMON_TOLERATIONS: Final = tuple(
     )
 )
 
-Uid = Callable[[ObjectKey], str]
+UidFactory = Callable[[ObjectKey], str]
 # Workload, name endings, nodes to serve, the most pods to make.
-Maker = Callable[[Object, Suffix, tuple[str, ...], int], list[Pod]]
+PodFactory = Callable[[Object, NameSuffix, tuple[str, ...], int], list[Pod]]
 
 
-def numbered(_: str, number: int) -> str:
+def ordinal_suffix(_: str, number: int) -> str:
     """Siblings count from 0: ``web-0``, ``web-1``."""
     return str(number)
 
 
-def hashed(prefix: str, number: int) -> str:
+def hash_suffix(prefix: str, number: int) -> str:
     """Five characters that look like Kubernetes' random ones and are always the same for the same name."""
     digest = hashlib.sha256(f"{prefix}\0{number}".encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
@@ -62,10 +62,10 @@ def hashed(prefix: str, number: int) -> str:
 
 def pods_of(
     workload: Object,
-    suffix: Suffix = numbered,
+    suffix: NameSuffix = ordinal_suffix,
     *,
     nodes: Iterable[str] = (),
-    uid: Uid | None = None,
+    uid: UidFactory | None = None,
     limit: int = 100_000,
 ) -> tuple[Pod, ...]:
     """The pods that run at the same time for a workload; a pod stands for itself, other kinds for none.
@@ -84,13 +84,13 @@ def pods_of(
     return tuple(pod if pod.metadata.uid else _identified(pod, uid) for pod in pods)
 
 
-def _identified(pod: Pod, uid: Uid) -> Pod:
+def _identified(pod: Pod, uid: UidFactory) -> Pod:
     key = pod.key
     return replace(pod, metadata=replace(pod.metadata, uid=uid(key)))
 
 
-def _replicated(api_version: str) -> Maker:
-    def make(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+def _replicated(api_version: str) -> PodFactory:
+    def make(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
         assert isinstance(workload, Deployment | ReplicaSet | ReplicationController)
         spec = workload.spec
         owner = _owner(workload, workload.metadata, api_version)
@@ -99,7 +99,7 @@ def _replicated(api_version: str) -> Maker:
     return make
 
 
-def _stateful(workload: Object, _: Suffix, __: tuple[str, ...], limit: int) -> list[Pod]:
+def _stateful(workload: Object, _: NameSuffix, __: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, StatefulSet)
     spec = workload.spec
     owner = _owner(workload, workload.metadata, "apps/v1")
@@ -123,7 +123,7 @@ def _with_claims(pod: Pod, templates: Iterable[PersistentVolumeClaim]) -> Pod:
     return replace(pod, spec=replace(pod.spec, volumes=(*own.values(), *kept)))
 
 
-def _daemons(workload: Object, suffix: Suffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
+def _daemons(workload: Object, suffix: NameSuffix, nodes: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, DaemonSet)
     owner = _owner(workload, workload.metadata, "apps/v1")
     pods = _pods(workload.spec.template, workload.metadata, owner, suffix, min(len(nodes), limit))
@@ -146,12 +146,12 @@ def _bound_to(pod: Pod, node: str) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _job(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+def _job(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     assert isinstance(workload, Job)
     return _job_pods(workload.spec, workload.metadata, _owner(workload, workload.metadata, "batch/v1"), suffix, limit)
 
 
-def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: Suffix, limit: int) -> list[Pod]:
+def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: NameSuffix, limit: int) -> list[Pod]:
     if spec.suspend:
         return []
     parallelism = min(_or_one(spec.parallelism), limit)
@@ -162,13 +162,13 @@ def _job_pods(spec: JobSpec, metadata: ObjectMeta, owner: OwnerReference, suffix
     pods = []
     for index in range(max(at_once, 0)):
         prefix = f"{metadata.name}-{index}-"
-        pod = _pod(spec.template, metadata.namespace, completed_name(prefix, suffix(prefix, index)), owner, prefix)
+        pod = _pod(spec.template, metadata.namespace, generated_name(prefix, suffix(prefix, index)), owner, prefix)
         annotations = {**pod.metadata.annotations, _COMPLETION_INDEX: str(index)}
         pods.append(replace(pod, metadata=replace(pod.metadata, annotations=annotations)))
     return pods
 
 
-def _cron_job(workload: Object, suffix: Suffix, _: tuple[str, ...], limit: int) -> list[Pod]:
+def _cron_job(workload: Object, suffix: NameSuffix, _: tuple[str, ...], limit: int) -> list[Pod]:
     """One run of it."""
     assert isinstance(workload, CronJob)
     if workload.spec.suspend:
@@ -184,11 +184,11 @@ def _or_one(number: int | None) -> int:
 
 
 def _pods(
-    template: PodTemplateSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: Suffix, count: int
+    template: PodTemplateSpec, metadata: ObjectMeta, owner: OwnerReference, suffix: NameSuffix, count: int
 ) -> list[Pod]:
     prefix = f"{metadata.name}-"
     return [
-        _pod(template, metadata.namespace, completed_name(prefix, suffix(prefix, number)), owner, prefix)
+        _pod(template, metadata.namespace, generated_name(prefix, suffix(prefix, number)), owner, prefix)
         for number in range(max(count, 0))
     ]
 
@@ -217,7 +217,7 @@ def _owner(workload: Object, metadata: ObjectMeta, api_version: str) -> OwnerRef
     )
 
 
-_MAKERS: Final[dict[type[Object], Maker]] = {
+_MAKERS: Final[dict[type[Object], PodFactory]] = {
     Deployment: _replicated("apps/v1"),
     ReplicaSet: _replicated("apps/v1"),
     ReplicationController: _replicated("v1"),

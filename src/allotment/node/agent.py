@@ -323,7 +323,7 @@ def _given_up(item: Item[Pod]) -> bool:
 
 def _group_key(item: Item[Pod]) -> Iterator[tuple[str, str]]:
     """Where a pod with claims is found when something is reserved for its group."""
-    if item.spec.get("resourceClaims") and (name := pod_groups.group_of(item.spec)):
+    if item.spec.get("resourceClaims") and (name := pod_groups.group_name(item.spec)):
         yield item.namespace, name
 
 

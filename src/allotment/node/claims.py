@@ -105,7 +105,7 @@ class NodeClaims:
     async def _judged(self, pod: Tree) -> AsyncIterator[_Wanted]:
         """The pod's claims, after everything that may be wrong with them was looked at."""
         metadata = pod["metadata"]
-        group = pod_groups.group_of(pod["spec"]) if self._groups else ""
+        group = pod_groups.group_name(pod["spec"]) if self._groups else ""
         for entry, name, generated in claim_names(pod):
             if not name:
                 continue  # none was needed
@@ -116,9 +116,9 @@ class NodeClaims:
             if generated and not is_made_for(metadata["uid"], claim, group):
                 told = f"{claim['metadata']['namespace']}/{name}"
                 where = f"{metadata['namespace']}/{metadata['name']}"
-                raise ClaimsError(pod_groups.not_owners_text(told, where, group))
+                raise ClaimsError(pod_groups.not_owner_message(told, where, group))
             status = claim.get("status") or {}
-            if not pod_groups.is_among(status.get("reservedFor") or (), metadata["uid"], group):
+            if not pod_groups.is_consumer(status.get("reservedFor") or (), metadata["uid"], group):
                 who = f"pod {metadata['name']} ({metadata['uid']})"
                 raise ClaimsError(f"{who} is not allowed to use ResourceClaim {name} ({claim['metadata']['uid']})")
             if not status.get("allocation"):

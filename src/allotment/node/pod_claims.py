@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.pod_groups import owner_of
+from allotment.model.pod_groups import owning_group
 from allotment.model.trees import Tree
 
 
@@ -63,7 +63,7 @@ def requests_of(pod: Tree, container: Tree) -> Iterator[tuple[str, str]]:
 
 def is_made_for(pod_uid: str, claim: Tree, group: str = "") -> bool:
     """Whether a claim was generated for a pod, or for its group, where claims of groups count."""
-    if group and owner_of(claim) == group:
+    if group and owning_group(claim) == group:
         return True
     owners = claim["metadata"].get("ownerReferences") or ()
     return any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)

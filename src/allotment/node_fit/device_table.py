@@ -55,7 +55,7 @@ class DeviceTable:
         if changed is None:
             self.fits = self.stops = self.invalid = 0
             self.undecided.clear()
-        for place in range(inventory.places) if changed is None else set(changed):
+        for place in range(inventory.index_count) if changed is None else set(changed):
             bit = 1 << place
             keep = ~bit
             self.fits &= keep
@@ -105,10 +105,10 @@ class DeviceTables:
         if not isinstance(verdict, Solution):
             return 0
         return sum(
-            _FIRST_CHOICE - (choice - request.asks[0].number)
+            _FIRST_CHOICE - (choice - request.subrequests[0].number)
             for claim, chosen in zip(work.shape.claims, verdict.chosen, strict=True)
             for request, choice in zip(claim.requests, chosen, strict=True)
-            if request.alternatives
+            if request.is_prioritized_list
         )
 
     def error_on(self, place: int, claims: Sequence[ResourceClaim]) -> Aborted | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.journal import Journal
+from allotment.engine.cluster.journal import ChangeJournal
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.model.core import Taint
 from allotment.model.quantity import Quantity, QuantityError
@@ -96,7 +96,7 @@ class Machines:
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
-        self.journal = Journal()
+        self.journal = ChangeJournal()
         self.by_name: dict[str, Machine] = {}
         self._by_place: list[Machine | None] = []
         self._where: dict[str, str] = {}
@@ -119,7 +119,7 @@ class Machines:
     @property
     def places(self) -> int:
         """How many places there are."""
-        return self.inventory.places
+        return self.inventory.index_count
 
     def node_of(self, uid: str) -> str | None:
         """Where a pod is."""
@@ -149,7 +149,7 @@ class Machines:
         self._note(machine)
 
     def _new(self, name: str) -> Machine:
-        machine = self.by_name[name] = Machine(name, self.inventory.place_of(name))
+        machine = self.by_name[name] = Machine(name, self.inventory.index_of(name))
         while len(self._by_place) <= machine.place:
             self._by_place.append(None)
         self._by_place[machine.place] = machine
@@ -222,7 +222,7 @@ class Machines:
                 yield pod, node
 
     def _note(self, machine: Machine) -> None:
-        self.journal.note(machine.place, self.inventory.places)
+        self.journal.append(machine.place, self.inventory.index_count)
 
 
 def _read_amounts(tree: Mapping[str, Any]) -> dict[str, int]:

@@ -14,7 +14,7 @@ import msgspec
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
 from allotment.model.core import Toleration
 from allotment.model.node_selectors import NodeSelector
-from allotment.model.pod_resources import defaulted, pod_requests
+from allotment.model.pod_resources import pod_requests, with_default_requests
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree, to_value, without_nulls
 from allotment.node_fit.podspec import Container, PodAffinityTerm, PodSpec, TopologySpreadConstraint
@@ -206,7 +206,7 @@ def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
 
 def _requests(spec: Tree, status: Tree | None = None) -> Requests:
     """Of a spec that may come from a file, where no API server has set its defaults yet."""
-    spec = defaulted(spec)
+    spec = with_default_requests(spec)
     requests = amounts(pod_requests(spec, status))
     scored = amounts(pod_requests(spec, status, missing=_SCORED))
     return Requests({name: n for name, n in requests.items() if n}, scored.get("cpu", 0), scored.get("memory", 0))

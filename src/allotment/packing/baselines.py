@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import tanh
 
-from allotment.packing.oracle import Truth, load_of
-from allotment.packing.partial_solution import Basket
-from allotment.packing.problem import Holds, Load, Packing, Problem
+from allotment.packing.oracle import FeasibilityOracle, load_of
+from allotment.packing.partial_solution import PartialSolution
+from allotment.packing.problem import FeasibilityCheck, Load, Packing, Problem
 from allotment.packing.simple_bound import simple_bound
 
 #: cluster-autoscaler adds no more nodes at once.
@@ -29,28 +29,28 @@ _PREFERRED = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))
 _GIB = float(1 << 30)
 
 
-def karpenter(problem: Problem, holds: Holds) -> Packing:
+def karpenter(problem: Problem, is_feasible: FeasibilityCheck) -> Packing:
     """Items by cpu, then memory, biggest first: into a node that is there, else into the planned node with the fewest
     items that has a sort left which holds one more, else into a new one. The cheapest sort that is left is launched.
     """
-    basket = Basket(problem, problem.counts)
-    by_karpenter(basket, Truth(problem, holds))
+    basket = PartialSolution(problem, problem.counts)
+    pack_like_karpenter(basket, FeasibilityOracle(problem, is_feasible))
     return _packing(basket)
 
 
-def cluster_autoscaler(problem: Problem, holds: Holds, expander: str = "least-waste") -> Packing:
+def cluster_autoscaler(problem: Problem, is_feasible: FeasibilityCheck, expander: str = "least-waste") -> Packing:
     """Nodes that are there first; then, loop by loop, one sort is bought: first-fit decreasing says how many of each
     would be needed, the expander (``least-waste``, ``price`` or ``most-pods``) says of which.
     """
-    basket = Basket(problem, problem.counts)
-    by_cluster_autoscaler(basket, Truth(problem, holds), expander)
+    basket = PartialSolution(problem, problem.counts)
+    pack_like_cluster_autoscaler(basket, FeasibilityOracle(problem, is_feasible), expander)
     return _packing(basket)
 
 
-def _packing(basket: Basket) -> Packing:
-    left = tuple((kind, n) for kind, n in enumerate(basket.left) if n > 0)
-    counts = [count - max(rest, 0) for count, rest in zip(basket.problem.counts, basket.left, strict=True)]
-    return Packing(tuple(basket.bought()), basket.cost, simple_bound(basket.problem, counts), left)
+def _packing(basket: PartialSolution) -> Packing:
+    left = tuple((kind, n) for kind, n in enumerate(basket.unpacked) if n > 0)
+    counts = [count - max(rest, 0) for count, rest in zip(basket.problem.counts, basket.unpacked, strict=True)]
+    return Packing(tuple(basket.packed_bins()), basket.cost, simple_bound(basket.problem, counts), left)
 
 
 # --- what both look at -----------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class _Size:
 
 def _rows(problem: Problem, bin: int) -> tuple[int, int]:
     """Where cpu and memory are among the rows of a bin."""
-    names = [row.name for row in problem.bins[bin].rows]
+    names = [row.name for row in problem.bin_types[bin].rows]
     last = len(names) - 1
     return (names.index("cpu") if "cpu" in names else 0, names.index("memory") if "memory" in names else min(1, last))
 
@@ -74,7 +74,7 @@ def _sizes(problem: Problem) -> list[_Size]:
     sizes: list[_Size] = []
     for kind in range(len(problem.kinds)):
         size = _Size(0, 0)
-        for number, bin in enumerate(problem.bins):
+        for number, bin in enumerate(problem.bin_types):
             needs = bin.needs[kind]
             if needs is not None and bin.rows:
                 cpu, memory = _rows(problem, number)
@@ -90,14 +90,14 @@ def _with(load: Load, kind: int, n: int = 1) -> Load:
     return load_of(counts)
 
 
-def _fill_free(basket: Basket, truth: Truth, order: Sequence[int]) -> None:
+def _fill_free(basket: PartialSolution, truth: FeasibilityOracle, order: Sequence[int]) -> None:
     """Items in that order, each into the first node that is there and has room."""
     problem = basket.problem
     nodes: list[tuple[int, Load]] = []
-    for number, bin in enumerate(problem.bins):
+    for number, bin in enumerate(problem.bin_types):
         if not bin.price:
-            nodes += [(number, ())] * min(basket.free(number), sum(problem.counts))
-    rest = list(basket.left)
+            nodes += [(number, ())] * min(basket.available(number), sum(problem.counts))
+    rest = list(basket.unpacked)
     for kind in order:
         for at, (number, load) in enumerate(nodes):
             while rest[kind] > 0 and truth.accepts(number, _with(load, kind)):
@@ -105,16 +105,16 @@ def _fill_free(basket: Basket, truth: Truth, order: Sequence[int]) -> None:
                 rest[kind] -= 1
             nodes[at] = (number, load)
     for number, load in nodes:
-        if load and basket.free(number):
-            basket.buy(number, load)
+        if load and basket.available(number):
+            basket.add(number, load)
 
 
 class _Fitting:
     """Which sorts may still hold a load by rows, fewer as it grows; the exact check is asked as late as can be."""
 
-    def __init__(self, truth: Truth, numbers: Sequence[int]) -> None:
+    def __init__(self, truth: FeasibilityOracle, numbers: Sequence[int]) -> None:
         self._truth = truth
-        self._bins = truth.problem.bins
+        self._bins = truth.problem.bin_types
         #: By load: sorts that may hold it, cheapest first, with what it takes of their rows.
         self._sorts: dict[Load, list[tuple[int, tuple[int, ...]]]] = {
             (): [(number, (0,) * len(self._bins[number].rows)) for number in numbers]
@@ -147,18 +147,18 @@ class _Fitting:
 # --- Karpenter -------------------------------------------------------------------------------------------------------
 
 
-def by_karpenter(basket: Basket, truth: Truth) -> None:
+def pack_like_karpenter(basket: PartialSolution, truth: FeasibilityOracle) -> None:
     """Buy what is left in the basket by Karpenter's rules."""
     problem = basket.problem
     sizes = _sizes(problem)
     order = sorted(range(len(sizes)), key=lambda kind: (-sizes[kind].cpu, -sizes[kind].memory, kind))
     _fill_free(basket, truth, order)
-    numbers = [number for number, bin in enumerate(problem.bins) if bin.price and basket.free(number)]
-    numbers.sort(key=lambda number: (problem.bins[number].price, number))
+    numbers = [number for number, bin in enumerate(problem.bin_types) if bin.price and basket.available(number)]
+    numbers.sort(key=lambda number: (problem.bin_types[number].price, number))
     fitting = _Fitting(truth, numbers)
     planned: dict[Load, int] = {}
     for kind in order:
-        rest = basket.left[kind]
+        rest = basket.unpacked[kind]
         # All nodes with as few items take one each before any takes a second one.
         tried: set[Load] = set()
         while rest > 0:
@@ -184,9 +184,9 @@ def by_karpenter(basket: Basket, truth: Truth) -> None:
                 rest -= here
     for load, count in planned.items():
         for number in fitting.survivors(load):
-            here = min(count, basket.free(number))
+            here = min(count, basket.available(number))
             if here:
-                basket.buy(number, load, here)
+                basket.add(number, load, here)
                 count -= here
             if not count:
                 break
@@ -207,41 +207,41 @@ class _Option:
     items: int
 
 
-def by_cluster_autoscaler(basket: Basket, truth: Truth, expander: str) -> None:
+def pack_like_cluster_autoscaler(basket: PartialSolution, truth: FeasibilityOracle, expander: str) -> None:
     """Buy what is left in the basket by cluster-autoscaler's rules."""
     score = _EXPANDERS[expander]
     problem = basket.problem
     sizes = _sizes(problem)
     every = sorted(range(len(sizes)), key=lambda kind: (-sizes[kind].cpu, -sizes[kind].memory, kind))
     _fill_free(basket, truth, every)
-    while any(n > 0 for n in basket.left):
+    while any(n > 0 for n in basket.unpacked):
         options = [
             option
-            for number, bin in enumerate(problem.bins)
-            if bin.price and basket.free(number) and (option := _estimate(basket, truth, number, sizes)) is not None
+            for number, bin in enumerate(problem.bin_types)
+            if bin.price and basket.available(number) and (option := _estimate(basket, truth, number, sizes)) is not None
         ]
         if not options:
             return
         best = min(options, key=lambda option: (score(basket, option, sizes), option.number))
         for load, count in best.nodes.items():
-            basket.buy(best.number, load, count)
+            basket.add(best.number, load, count)
 
 
-def _estimate(basket: Basket, truth: Truth, number: int, sizes: Sequence[_Size]) -> _Option | None:
+def _estimate(basket: PartialSolution, truth: FeasibilityOracle, number: int, sizes: Sequence[_Size]) -> _Option | None:
     """First-fit decreasing of all that waits onto new nodes of one sort."""
     problem = basket.problem
-    bin = problem.bins[number]
+    bin = problem.bin_types[number]
     cpu_row, memory_row = _rows(problem, number)
     cpu = max(bin.rows[cpu_row].size, 1)
     memory = max(bin.rows[memory_row].size, 1)
     fitting = _Fitting(truth, [number])
-    kinds = [kind for kind, n in enumerate(basket.left) if n > 0 and bin.needs[kind] is not None]
+    kinds = [kind for kind, n in enumerate(basket.unpacked) if n > 0 and bin.needs[kind] is not None]
     kinds.sort(key=lambda kind: (-(sizes[kind].cpu / cpu + sizes[kind].memory / memory), kind))
-    most = min(basket.free(number), _AT_ONCE)
+    most = min(basket.available(number), _AT_ONCE)
     runs: list[tuple[Load, int]] = []
     used = 0
     for kind in kinds:
-        rest = basket.left[kind]
+        rest = basket.unpacked[kind]
         after: list[tuple[Load, int]] = []
         for load, count in runs:
             rest, parts = _spread(fitting, load, count, kind, rest)
@@ -292,20 +292,20 @@ def _spread(fitting: _Fitting, load: Load, count: int, kind: int, rest: int) -> 
     return rest, parts
 
 
-def _least_waste(basket: Basket, option: _Option, sizes: Sequence[_Size]) -> float:
-    bin = basket.problem.bins[option.number]
+def _least_waste(basket: PartialSolution, option: _Option, sizes: Sequence[_Size]) -> float:
+    bin = basket.problem.bin_types[option.number]
     cpu, memory = _rows(basket.problem, option.number)
     waste = 1 - option.cpu / max(bin.rows[cpu].size * option.count, 1)
     return waste + 1 - option.memory / max(bin.rows[memory].size * option.count, 1)
 
 
-def _most_pods(basket: Basket, option: _Option, sizes: Sequence[_Size]) -> float:
+def _most_pods(basket: PartialSolution, option: _Option, sizes: Sequence[_Size]) -> float:
     return -float(option.items)
 
 
-def _price(basket: Basket, option: _Option, sizes: Sequence[_Size]) -> float:
+def _price(basket: PartialSolution, option: _Option, sizes: Sequence[_Size]) -> float:
     """Price of nodes by price of pods, and how far the node is from what a cluster of this size prefers."""
-    bin = basket.problem.bins[option.number]
+    bin = basket.problem.bin_types[option.number]
     stable = _CPU_PRICE * 0.5 + _MEMORY_PRICE * 500 / 1024
     pods = _CPU_PRICE * option.cpu / 1000 + _MEMORY_PRICE * option.memory / _GIB
     cpu, _ = _rows(basket.problem, option.number)
@@ -320,7 +320,7 @@ def _price(basket: Basket, option: _Option, sizes: Sequence[_Size]) -> float:
     return (bin.price * option.count + stable) / (pods + stable) * unfit * (1 if exists else 2)
 
 
-_EXPANDERS: dict[str, Callable[[Basket, _Option, Sequence[_Size]], float]] = {
+_EXPANDERS: dict[str, Callable[[PartialSolution, _Option, Sequence[_Size]], float]] = {
     "least-waste": _least_waste,
     "most-pods": _most_pods,
     "price": _price,

@@ -46,10 +46,10 @@ def _weights(size: int, pieces: Pieces) -> tuple[int, ...]:
 
 def sort_of(problem: Problem, number: int) -> Sort:
     """Bin ``number`` as arrays. A kind with a piece that no unit holds is not among its kinds."""
-    bin = problem.bins[number]
+    bin = problem.bin_types[number]
     kinds: list[int] = []
     table: list[tuple[int, ...]] = []
-    for kind, needs in enumerate(problem.bins[number].needs):
+    for kind, needs in enumerate(problem.bin_types[number].needs):
         if needs is None or problem.counts[kind] <= 0:
             continue
         line: tuple[int, ...] = ()
@@ -72,8 +72,8 @@ def sort_of(problem: Problem, number: int) -> Sort:
         asks = weights[:, r] > 0
         roomy[asks] = np.minimum(roomy[asks], most[r] // weights[asks, r])
     alone = np.minimum(roomy, np.array([problem.counts[kind] for kind in kinds], dtype=np.int64))
-    if bin.each:
-        limits = [bin.each[kind] for kind in kinds]
+    if bin.max_items:
+        limits = [bin.max_items[kind] for kind in kinds]
         alone = np.minimum(alone, np.array([big if limit is None else limit for limit in limits], dtype=np.int64))
     # The rows as they are come first: they alone say what fits, the others follow from them.
     per_row = 1 + len(weighings(1))
@@ -82,7 +82,7 @@ def sort_of(problem: Problem, number: int) -> Sort:
     # What a single unit bears follows from its size alone.
     needed = np.array([i for i, r in enumerate(order) if r % per_row == 0 or bin.rows[r // per_row].units > 1])
     return Sort(
-        number, bin.price, bin.most, bin.groups,
+        number, bin.price, bin.max_count, bin.groups,
         np.array(kinds, dtype=np.int64)[fits], np.ascontiguousarray(weights[fits][:, order]), most[order],
         alone[fits], roomy[fits], needed,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from allotment.packing.bin_types import Floats
 from allotment.packing.cutting_planes import Sharpened
 from allotment.packing.dual_bound import proven
 from allotment.packing.master_problem import Duals, Master
-from allotment.packing.oracle import Truth
+from allotment.packing.oracle import FeasibilityOracle
 from allotment.packing.pricing import Effort, price
 from allotment.packing.problem import KeepGoing, Load, Problem
 
@@ -47,7 +47,7 @@ class Proof:
 class Generation:
     """Rounds of new loads. ``proof``: the best so far. ``asks``: loads must be held in truth, not by rows only."""
 
-    def __init__(self, master: Master, sorts: Sequence[Sharpened], truth: Truth, proof: Proof, *, asks: bool) -> None:
+    def __init__(self, master: Master, sorts: Sequence[Sharpened], truth: FeasibilityOracle, proof: Proof, *, asks: bool) -> None:
         self.master = master
         self.problem = master.problem
         self.proof = proof
@@ -98,10 +98,10 @@ class Generation:
                 whole = False
                 continue
             asked = duals.asked(self.problem, number)
-            without: Set[int] = self._truth.barred.get(number, set()) if self._asks else set()
-            found = price(sharp, values, asked, self._truth.allows, _EFFORTS[self.effort], most=_NEW, without=without)
+            without: Set[int] = self._truth.excluded_kinds.get(number, set()) if self._asks else set()
+            found = price(sharp, values, asked, self._truth.fits_rows, _EFFORTS[self.effort], most=_NEW, without=without)
             ceilings[number] = found.bound
-            if found.bound > found.above and self.problem.bins[number].most is None:
+            if found.bound > found.above and self.problem.bin_types[number].max_count is None:
                 # Only the kinds of loads that are worth too much have to be worth less.
                 factor = found.above / found.bound
                 lowered[found.kinds] = np.minimum(lowered[found.kinds], values[found.kinds] * factor)
@@ -128,7 +128,7 @@ class Generation:
         """The load, or as much of it as is truly held, if that is still worth it."""
         if not self._asks:
             return [(number, load)]
-        held = self._truth.part(number, load, [float(value) for value in items])
+        held = self._truth.feasible_part(number, load, [float(value) for value in items])
         if held == load or sum(float(items[kind]) * n for kind, n in held) > asked * (1 + 1e-7):
             return [(number, held)]
         return []

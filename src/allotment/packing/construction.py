@@ -9,8 +9,8 @@ import numpy as np
 
 from allotment.packing.bin_types import Floats, Sort
 from allotment.packing.knapsack import fill
-from allotment.packing.oracle import Truth, load_of
-from allotment.packing.partial_solution import Basket
+from allotment.packing.oracle import FeasibilityOracle, load_of
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing
 
 #: Of what a bin costs: below this worth a load is looked for only if there is nothing better.
@@ -18,8 +18,8 @@ _FAIR = 0.6
 
 
 def construct(
-    basket: Basket,
-    truth: Truth,
+    basket: PartialSolution,
+    truth: FeasibilityOracle,
     sorts: Sequence[Sort],
     values: Floats,
     prices: Mapping[int, Floats],
@@ -31,7 +31,7 @@ def construct(
     by_number = {sort.number: sort for sort in sorts}
 
     def best(sort: Sort) -> tuple[float, tuple[tuple[int, int], ...]] | None:
-        limits = np.array([max(basket.left[kind], 0) for kind in sort.kinds], dtype=np.int64)
+        limits = np.array([max(basket.unpacked[kind], 0) for kind in sort.kinds], dtype=np.int64)
         for asked in (_FAIR * sort.price, 0.0):
             found = fill(sort, values[sort.kinds], limits, prices[sort.number], asked, width=width, only_best=True)
             for counts in found.loads[:8]:
@@ -42,7 +42,7 @@ def construct(
             if len(found.loads):
                 counts = found.loads[0]
                 load = load_of({int(sort.kinds[i]): int(counts[i]) for i in np.flatnonzero(counts)})
-                load = truth.part(sort.number, load, [float(value) for value in values])
+                load = truth.feasible_part(sort.number, load, [float(value) for value in values])
                 if load:
                     return sum(values[kind] * n for kind, n in load) / max(sort.price, 1e-6), load
         return None
@@ -50,23 +50,23 @@ def construct(
     # What a sort can offer never gets better as items are used up: only the one on top has to be asked again.
     offers: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
     for sort in sorts:
-        if basket.free(sort.number):
+        if basket.available(sort.number):
             offer = best(sort)
             if offer is not None:
                 offers.append((-offer[0], sort.number, offer[1]))
     heapq.heapify(offers)
     while offers:
         _, number, load = heapq.heappop(offers)
-        free = basket.free(number)
+        free = basket.available(number)
         if not free:
             continue
-        times = min(free, *(basket.left[kind] // n for kind, n in load))
+        times = min(free, *(basket.unpacked[kind] // n for kind, n in load))
         if times <= 0:
             offer = best(by_number[number])
             if offer is not None:
                 heapq.heappush(offers, (-offer[0], number, offer[1]))
             continue
-        basket.buy(number, load, times)
-        offer = best(by_number[number]) if basket.free(number) else None
+        basket.add(number, load, times)
+        offer = best(by_number[number]) if basket.available(number) else None
         if offer is not None:
             heapq.heappush(offers, (-offer[0], number, offer[1]))

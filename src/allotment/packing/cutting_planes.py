@@ -57,12 +57,12 @@ class Sharpened:
         self._program = _program(sort)
         #: What the last filling with parts of items was.
         self.amounts: Floats = np.zeros(len(sort.kinds))
-        rows = problem.bins[sort.number].rows
+        rows = problem.bin_types[sort.number].rows
         #: By row of units: the pieces of each kind, and all sizes there are.
         self._units: list[tuple[int, list[tuple[int, ...]], tuple[int, ...]]] = []
         for number, row in enumerate(rows):
             if row.units > 1:
-                pieces = [(problem.bins[sort.number].needs[int(kind)] or ())[number] for kind in sort.kinds]
+                pieces = [(problem.bin_types[sort.number].needs[int(kind)] or ())[number] for kind in sort.kinds]
                 sizes = tuple(sorted({piece for each in pieces for piece in each if piece > 0}))
                 if sizes:
                     self._units.append((number, pieces, sizes))
@@ -87,7 +87,7 @@ class Sharpened:
         """Add rows that these amounts of each kind miss; whether there were any."""
         more = False
         for number, pieces, sizes in self._units:
-            row = self._problem.bins[self.sort.number].rows[number]
+            row = self._problem.bin_types[self.sort.number].rows[number]
             crowd: dict[int, float] = {}
             for i in np.flatnonzero(amounts > 1e-6):
                 for piece in pieces[i]:

@@ -35,15 +35,15 @@ def proven(
     scale: Fraction | None = None
     few: list[tuple[Fraction, Fraction, int]] = []
     for number, ceiling in ceilings.items():
-        bin = problem.bins[number]
+        bin = problem.bin_types[number]
         if ceiling <= 0:
             continue
         price = bin.price + sum((toll.get(group, Fraction(0)) for group in bin.groups), Fraction(0))
         above = Fraction(ceiling)
-        if bin.most is None:
+        if bin.max_count is None:
             scale = price / above if scale is None else min(scale, price / above)
         else:
-            few.append((price, above, bin.most))
+            few.append((price, above, bin.max_count))
     # A concave function of the scale, linear between the points where a scarce sort begins to be worth its price: it is
     # greatest at one of them. Without any unlimited sort nothing else ends it.
     points = sorted({price / above for price, above, _ in few})
@@ -70,5 +70,5 @@ def payable(problem: Problem, cost: int) -> int:
     >>> payable(Problem((), (), (Bin("a", 6, (), ()), Bin("b", 4, (), ()))), 5)
     6
     """
-    step = gcd(*(bin.price for bin in problem.bins)) or 1
+    step = gcd(*(bin.price for bin in problem.bin_types)) or 1
     return -(-cost // step) * step

@@ -12,11 +12,11 @@ import numpy as np
 
 from allotment.packing.bin_types import Flags, Sort
 from allotment.packing.master_problem import Duals, Master
-from allotment.packing.oracle import Truth, load_of
+from allotment.packing.oracle import FeasibilityOracle, load_of
 from allotment.packing.problem import Load, Problem
 
 
-def vary(master: Master, duals: Duals, truth: Truth) -> int:
+def vary(master: Master, duals: Duals, truth: FeasibilityOracle) -> int:
     """Make known what the loads in use become by the exchanges in use; how many are new."""
     direct: dict[int, list[int]] = {}
     for (small, big), times in zip(master.pairs, duals.exchanged, strict=True):
@@ -54,13 +54,13 @@ def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:
     kinds = len(problem.kinds)
     fits = np.ones((kinds, kinds), dtype=bool)
     for sort in sorts:
-        bin = problem.bins[sort.number]
+        bin = problem.bin_types[sort.number]
         inside = np.zeros(kinds, dtype=bool)
         inside[sort.kinds] = True
         # A kind of which few may be in a bin replaces nothing.
         free = inside.copy()
-        if bin.each:
-            free &= np.array([most is None for most in bin.each])
+        if bin.max_items:
+            free &= np.array([most is None for most in bin.max_items])
         fits &= free[:, None] | ~inside[None, :]
         for number, row in enumerate(bin.rows):
             fits &= _no_more(problem, sort, number, row.units, kinds)
@@ -80,7 +80,7 @@ def exchanges(problem: Problem, sorts: Sequence[Sort]) -> list[tuple[int, int]]:
 
 def _no_more(problem: Problem, sort: Sort, row: int, units: int, kinds: int) -> Flags:
     """Whether pieces of one kind are no more and no larger than those of another; True where the other never lies."""
-    needs = problem.bins[sort.number].needs
+    needs = problem.bin_types[sort.number].needs
     pieces = [sorted((needs[int(kind)] or ())[row], reverse=True) for kind in sort.kinds]
     width = max(map(len, pieces), default=0)
     table = np.zeros((len(pieces), max(width, 1)), dtype=np.int64)

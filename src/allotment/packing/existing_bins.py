@@ -16,8 +16,8 @@ from allotment.packing.assignment_relaxation import ceiling
 from allotment.packing.bin_types import Floats, Sort, sort_of
 from allotment.packing.cutting_planes import Sharpened, Weighings
 from allotment.packing.knapsack import fill
-from allotment.packing.oracle import Truth, load_of
-from allotment.packing.partial_solution import Basket
+from allotment.packing.oracle import FeasibilityOracle, load_of
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load, Problem
 
 #: So many free bins of their own sorts are too many for the search.
@@ -27,7 +27,7 @@ _WIDTH = 30
 
 def crowd(problem: Problem) -> list[int]:
     """Numbers of the bins that are to be filled first; none if they are few."""
-    free = [number for number, bin in enumerate(problem.bins) if not bin.price and bin.most is not None]
+    free = [number for number, bin in enumerate(problem.bin_types) if not bin.price and bin.max_count is not None]
     return free if len(free) > _MANY else []
 
 
@@ -43,7 +43,7 @@ class Crowd:
         """As if all with the same rows were one: not true of any bin, but it tells what free room makes items worth."""
         pools: dict[tuple[str, ...], list[Sort]] = {}
         for sharp in self._sorts:
-            names = tuple(row.name for row in self._problem.bins[sharp.sort.number].rows)
+            names = tuple(row.name for row in self._problem.bin_types[sharp.sort.number].rows)
             pools.setdefault(names, []).append(sharp.sort)
         found: list[Sort] = []
         for sorts in pools.values():
@@ -53,19 +53,19 @@ class Crowd:
             found.append(replace(widest, most=1, capacity=sum(same, np.zeros_like(widest.capacity)), alone=many))
         return found
 
-    def take(self, basket: Basket, truth: Truth, values: Floats, keep_going: KeepGoing) -> None:
+    def take(self, basket: PartialSolution, truth: FeasibilityOracle, values: Floats, keep_going: KeepGoing) -> None:
         """Fill each with what is worth most, of what is left by then."""
         for sharp in self._sorts:
             sort = sharp.sort
-            while keep_going() and basket.free(sort.number):
+            while keep_going() and basket.available(sort.number):
                 load = self._best(basket, truth, sharp, values)
                 if not load:
                     break
-                basket.buy(sort.number, load)
+                basket.add(sort.number, load)
 
-    def _best(self, basket: Basket, truth: Truth, sharp: Sharpened, values: Floats) -> Load:
+    def _best(self, basket: PartialSolution, truth: FeasibilityOracle, sharp: Sharpened, values: Floats) -> Load:
         sort = sharp.sort
-        limits = np.maximum(np.array([basket.left[kind] for kind in sort.kinds], dtype=np.int64), 0)
+        limits = np.maximum(np.array([basket.unpacked[kind] for kind in sort.kinds], dtype=np.int64), 0)
         if not limits.any():
             return ()
         worth = values[sort.kinds]
@@ -73,7 +73,7 @@ class Crowd:
         if not len(found.loads):
             return ()
         load = _load(sort, found.loads[0])
-        return truth.part(sort.number, load, [float(value) for value in values])
+        return truth.feasible_part(sort.number, load, [float(value) for value in values])
 
     def ceilings(self, values: Floats) -> dict[int, float]:
         """What no load of each is worth more than."""

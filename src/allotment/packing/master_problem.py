@@ -37,7 +37,7 @@ class Duals:
 
     def asked(self, problem: Problem, number: int) -> float:
         """What a load of this bin must be worth more than, to be of use."""
-        bin = problem.bins[number]
+        bin = problem.bin_types[number]
         tolls = sum(self.tolls.get(group, 0.0) for group in bin.groups)
         return bin.price * self.tax + self.most.get(number, 0.0) + tolls
 
@@ -51,16 +51,16 @@ class Master:
         self._known: set[tuple[int, Load]] = set()
         self.counts = list(counts)
         kinds = len(counts)
-        self._scarce = [number for number, bin in enumerate(problem.bins) if bin.most is not None]
+        self._scarce = [number for number, bin in enumerate(problem.bin_types) if bin.max_count is not None]
         self._groups = [group for group, _ in problem.group_limits]
         self._scarce_row = {number: kinds + i for i, number in enumerate(self._scarce)}
         self._group_row = {group: kinds + len(self._scarce) + i for i, group in enumerate(self._groups)}
         self._budget_row = kinds + len(self._scarce) + len(self._groups) if problem.budget is not None else None
-        top = max((bin.price for bin in problem.bins), default=0)
+        top = max((bin.price for bin in problem.bin_types), default=0)
         #: Prices within the program are about one.
         self._unit = max(top, 1) / 100
         upper = [INFINITY] * kinds
-        upper += [float(problem.bins[number].most or 0) for number in self._scarce]
+        upper += [float(problem.bin_types[number].max_count or 0) for number in self._scarce]
         upper += [float(limit) for _, limit in problem.group_limits]
         lower = [float(count) for count in counts] + [-INFINITY] * (len(upper) - kinds)
         if problem.budget is not None:
@@ -88,7 +88,7 @@ class Master:
         rows: list[int] = []
         values: list[float] = []
         for number, load in new:
-            bin = self.problem.bins[number]
+            bin = self.problem.bin_types[number]
             starts.append(len(rows))
             cost.append(bin.price / self._unit)
             for kind, n in load:
@@ -104,7 +104,7 @@ class Master:
 
     def _limits(self, number: int, rows: list[int], values: list[float]) -> None:
         """What one bin takes of the limits."""
-        bin = self.problem.bins[number]
+        bin = self.problem.bin_types[number]
         if number in self._scarce_row:
             rows.append(self._scarce_row[number])
             values.append(1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.packing.oracle import Truth
-from allotment.packing.partial_solution import Basket
+from allotment.packing.oracle import FeasibilityOracle
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import Problem
 from allotment.packing.pure_python import greedy
 from allotment.packing.simple_bound import simple_bound
@@ -15,9 +15,9 @@ from allotment.packing.solve import cheapest
 _SMALL: Final = 4_000
 
 
-def obvious(problem: Problem, truth: Truth) -> Basket | None:
+def obvious(problem: Problem, truth: FeasibilityOracle) -> PartialSolution | None:
     """The cheapest packing of everything, if it is found and proven at once."""
-    if sum(problem.counts) * len(problem.bins) > _SMALL:
+    if sum(problem.counts) * len(problem.bin_types) > _SMALL:
         return None
     basket = cheapest(greedy(problem, truth), truth)
     return basket if basket.rank() <= (0, simple_bound(problem, problem.counts)) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from allotment.packing.problem import Holds, Load, Problem
+from allotment.packing.problem import FeasibilityCheck, Load, Problem
 
 #: Tries to put pieces into units before the caller is asked instead.
 _TRIES = 3000
@@ -22,16 +22,16 @@ def load_of(counts: Mapping[int, int]) -> Load:
     return tuple(sorted((kind, n) for kind, n in counts.items() if n > 0))
 
 
-class Truth:
+class FeasibilityOracle:
     """Answers for one problem."""
 
-    def __init__(self, problem: Problem, holds: Holds) -> None:
+    def __init__(self, problem: Problem, holds: FeasibilityCheck) -> None:
         self.problem = problem
         self._holds = holds
         self._known: dict[tuple[int, Load], bool] = {}
         self._refused: dict[int, list[dict[int, int]]] = {}
         #: By bin: kinds that it refused although nothing else was in it.
-        self.barred: dict[int, set[int]] = {}
+        self.excluded_kinds: dict[int, set[int]] = {}
         self._units: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
     def accepts(self, bin: int, load: Load) -> bool:
@@ -44,7 +44,7 @@ class Truth:
                 not any(
                     all(counts.get(kind, 0) >= n for kind, n in small.items()) for small in self._refused.get(bin, ())
                 )
-                and self.allows(bin, load)
+                and self.fits_rows(bin, load)
             )
             if known and load:
                 known = self._holds(bin, load)
@@ -54,7 +54,7 @@ class Truth:
         return known
 
     @property
-    def refused(self) -> bool:
+    def has_rejections(self) -> bool:
         """Whether anything was ever refused that rows allow: then bounds by rows and answers go separate ways."""
         return bool(self._refused)
 
@@ -64,20 +64,20 @@ class Truth:
             if not all(self.accepts(bin, ((kind, 1),)) for kind in counts):
                 return
         else:
-            self.barred.setdefault(bin, set()).update(counts)
+            self.excluded_kinds.setdefault(bin, set()).update(counts)
         learned = self._refused.setdefault(bin, [])
         learned[:] = [old for old in learned if not all(old.get(kind, 0) >= n for kind, n in counts.items())]
         learned.append(counts)
         del learned[:-_REMEMBERED]
 
-    def allows(self, bin: int, load: Load) -> bool:
+    def fits_rows(self, bin: int, load: Load) -> bool:
         """Whether rows allow the load, with every piece whole in one unit. Necessary, not sufficient."""
-        sort = self.problem.bins[bin]
+        sort = self.problem.bin_types[bin]
         for kind, n in load:
             if sort.needs[kind] is None:
                 return False
-            if sort.each:
-                most = sort.each[kind]
+            if sort.max_items:
+                most = sort.max_items[kind]
                 if most is not None and n > most:
                     return False
         for number, row in enumerate(sort.rows):
@@ -99,10 +99,10 @@ class Truth:
         key = (units, size, pieces)
         known = self._units.get(key)
         if known is None:
-            known = self._units[key] = in_units(units, size, pieces)
+            known = self._units[key] = fits_units(units, size, pieces)
         return known
 
-    def part(self, bin: int, load: Load, values: Sequence[float]) -> Load:
+    def feasible_part(self, bin: int, load: Load, values: Sequence[float]) -> Load:
         """As much of the load as is accepted, the least valuable left out first."""
         counts = dict(load)
         while counts and not self.accepts(bin, load_of(counts)):
@@ -117,7 +117,7 @@ class Truth:
         return load_of(counts)
 
 
-def in_units(units: int, size: int, pieces: Sequence[int]) -> bool:
+def fits_units(units: int, size: int, pieces: Sequence[int]) -> bool:
     """Whether pieces, biggest first, are seen to fit into units. False too if it takes too long to see.
 
     >>> in_units(2, 10, (6, 5, 5, 4)), in_units(2, 10, (6, 6, 6))

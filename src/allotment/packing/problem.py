@@ -18,7 +18,7 @@ Load: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CapacityRow:
     """What runs out in a bin: so many units of this size."""
 
     name: str
@@ -27,7 +27,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class BinType:
     """A sort of bin that can be had.
 
     ``price``: of one, in integers (micro-dollars an hour); 0 only for what is there already. ``most``: how many there
@@ -39,14 +39,14 @@ class Bin:
 
     name: str
     price: int
-    rows: tuple[Row, ...]
+    rows: tuple[CapacityRow, ...]
     needs: tuple[tuple[Pieces, ...] | None, ...]
-    most: int | None = None
-    each: tuple[int | None, ...] = ()
+    max_count: int | None = None
+    max_items: tuple[int | None, ...] = ()
     groups: tuple[str, ...] = ()
 
 
-class Holds(Protocol):
+class FeasibilityCheck(Protocol):
     """Whether one bin of a sort holds a load, exactly. Asked often: the caller remembers answers."""
 
     def __call__(self, bin: int, load: Load, /) -> bool:
@@ -68,17 +68,17 @@ class Problem:
 
     kinds: tuple[str, ...]
     counts: tuple[int, ...]
-    bins: tuple[Bin, ...]
+    bin_types: tuple[BinType, ...]
     group_limits: tuple[tuple[str, int], ...] = ()
     budget: int | None = None
     """Most that all bins together may cost, in units of ``Bin.price``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
+class PackedBins:
     """So many bins of a sort, each with this load."""
 
-    bin: int
+    bin_type: int
     load: Load
     count: int
 
@@ -91,10 +91,10 @@ class Packing:
     ``left``: items by kind that are in no bin: no sort takes them, or limits do not allow it.
     """
 
-    bought: tuple[Bought, ...]
+    bins: tuple[PackedBins, ...]
     cost: int
     bound: int
-    left: tuple[tuple[int, int], ...] = ()
+    unpacked: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -111,9 +111,9 @@ class Progress(Protocol):
         ...
 
 
-def needed(problem: Problem, left: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def counts_without(problem: Problem, unpacked: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Items by kind that are to be packed, without those that are left."""
     counts = list(problem.counts)
-    for kind, n in left:
+    for kind, n in unpacked:
         counts[kind] -= n
     return tuple(counts)

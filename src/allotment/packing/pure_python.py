@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from allotment.packing.baselines import by_cluster_autoscaler, by_karpenter
-from allotment.packing.oracle import Truth, load_of
-from allotment.packing.partial_solution import Basket
+from allotment.packing.baselines import pack_like_cluster_autoscaler, pack_like_karpenter
+from allotment.packing.oracle import FeasibilityOracle, load_of
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load, Problem, Progress
 from allotment.packing.simple_bound import simple_bound
 
@@ -16,16 +16,16 @@ _PATIENCE = 300
 
 
 def search_plainly(
-    problem: Problem, truth: Truth, keep_going: KeepGoing, seed: int, progress: Progress | None
-) -> Basket:
+    problem: Problem, truth: FeasibilityOracle, keep_going: KeepGoing, seed: int, progress: Progress | None
+) -> PartialSolution:
     """The best answer found until there is no time or no hope."""
     shares = _shares(problem)
     best = greedy(problem, truth)
-    for buy in (by_karpenter, lambda basket, truth: by_cluster_autoscaler(basket, truth, "least-waste")):
+    for buy in (pack_like_karpenter, lambda basket, truth: pack_like_cluster_autoscaler(basket, truth, "least-waste")):
         if keep_going():
-            other = Basket(problem, problem.counts)
+            other = PartialSolution(problem, problem.counts)
             buy(other, truth)
-            best = min(best, other, key=Basket.rank)
+            best = min(best, other, key=PartialSolution.rank)
     bound = simple_bound(problem, problem.counts)
     if progress is not None:
         progress(best.cost, bound)
@@ -35,7 +35,7 @@ def search_plainly(
         after = best.copy()
         for number, load in random.choices(list(after.bins), k=random.randint(1, 6)):
             if (number, load) in after.bins:
-                after.buy(number, load, -1)
+                after.add(number, load, -1)
         noisy = [share * (1 + 0.3 * random.random()) for share in shares]
         _buy_greedily(after, truth, noisy)
         idle += 1
@@ -48,9 +48,9 @@ def search_plainly(
     return best
 
 
-def greedy(problem: Problem, truth: Truth) -> Basket:
+def greedy(problem: Problem, truth: FeasibilityOracle) -> PartialSolution:
     """What a greedy hand buys."""
-    basket = Basket(problem, problem.counts)
+    basket = PartialSolution(problem, problem.counts)
     _buy_greedily(basket, truth, _shares(problem))
     return basket
 
@@ -60,7 +60,7 @@ def _shares(problem: Problem) -> list[float]:
     shares: list[float] = []
     for kind in range(len(problem.kinds)):
         costs = [0.0]
-        for bin in problem.bins:
+        for bin in problem.bin_types:
             needs = bin.needs[kind]
             if needs is not None and bin.price:
                 parts = (
@@ -73,17 +73,17 @@ def _shares(problem: Problem) -> list[float]:
     return shares
 
 
-def _buy_greedily(basket: Basket, truth: Truth, shares: Sequence[float]) -> None:
+def _buy_greedily(basket: PartialSolution, truth: FeasibilityOracle, shares: Sequence[float]) -> None:
     """Again and again the sort whose greedily filled load is worth most for its price."""
     problem = basket.problem
     order = sorted(range(len(shares)), key=lambda kind: (-shares[kind], kind))
     offers: dict[int, tuple[float, Load]] = {}
-    while any(n > 0 for n in basket.left):
+    while any(n > 0 for n in basket.unpacked):
         best: tuple[float, int] | None = None
-        for number, bin in enumerate(problem.bins):
-            if not basket.free(number):
+        for number, bin in enumerate(problem.bin_types):
+            if not basket.available(number):
                 continue
-            if number not in offers or any(n > basket.left[kind] for kind, n in offers[number][1]):
+            if number not in offers or any(n > basket.unpacked[kind] for kind, n in offers[number][1]):
                 load = _filled(basket, truth, number, order)
                 worth = sum(shares[kind] * n for kind, n in load)
                 offers[number] = (worth / max(bin.price, 1e-6), load)
@@ -93,18 +93,18 @@ def _buy_greedily(basket: Basket, truth: Truth, shares: Sequence[float]) -> None
         if best is None:
             return
         load = offers[best[1]][1]
-        times = min(basket.free(best[1]), *(basket.left[kind] // n for kind, n in load))
-        basket.buy(best[1], load, times)
+        times = min(basket.available(best[1]), *(basket.unpacked[kind] // n for kind, n in load))
+        basket.add(best[1], load, times)
 
 
-def _filled(basket: Basket, truth: Truth, number: int, order: Sequence[int]) -> Load:
+def _filled(basket: PartialSolution, truth: FeasibilityOracle, number: int, order: Sequence[int]) -> Load:
     """Items in that order, as many of each as the bin holds."""
     load: Load = ()
     for kind in order:
-        if basket.problem.bins[number].needs[kind] is None:
+        if basket.problem.bin_types[number].needs[kind] is None:
             continue
         counts = dict(load)
-        for n in range(1, basket.left[kind] + 1):
+        for n in range(1, basket.unpacked[kind] + 1):
             more = load_of(counts | {kind: n})
             if not truth.accepts(number, more):
                 break

@@ -13,8 +13,8 @@ import numpy as np
 
 from allotment.packing.bin_types import Floats, Sort
 from allotment.packing.construction import construct
-from allotment.packing.oracle import Truth
-from allotment.packing.partial_solution import Basket
+from allotment.packing.oracle import FeasibilityOracle
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load
 
 _WIDTH = 60
@@ -27,8 +27,8 @@ class Ruin:
 
     def __init__(
         self,
-        basket: Basket,
-        truth: Truth,
+        basket: PartialSolution,
+        truth: FeasibilityOracle,
         sorts: Sequence[Sort],
         values: Floats,
         prices: Mapping[int, Floats],
@@ -50,7 +50,7 @@ class Ruin:
         before = self.basket
         after = before.copy()
         for (number, load), count in self._victims().items():
-            after.buy(number, load, -count)
+            after.add(number, load, -count)
         spread = self._random.choice(_SPREADS)
         noise = np.array([1 + spread * (self._random.random() - 0.5) for _ in self._values])
         construct(
@@ -68,7 +68,7 @@ class Ruin:
         many = random.randint(3, 14)
         lines = [line for line in self.basket.bins if line[0] not in self._keep]
         worth = {
-            line: sum(self._values[kind] * n for kind, n in line[1]) / max(problem.bins[line[0]].price, 1e-9)
+            line: sum(self._values[kind] * n for kind, n in line[1]) / max(problem.bin_types[line[0]].price, 1e-9)
             for line in lines
         }
         lines.sort(key=lambda line: (worth[line], line))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from allotment.packing.assignment_relaxation import Prices, assigned, ceiling
-from allotment.packing.baselines import by_cluster_autoscaler, by_karpenter
+from allotment.packing.baselines import pack_like_cluster_autoscaler, pack_like_karpenter
 from allotment.packing.bin_types import Floats, Sort, dominated, sort_of
 from allotment.packing.column_generation import Generation, Proof
 from allotment.packing.construction import construct
@@ -19,15 +19,15 @@ from allotment.packing.cutting_planes import Sharpened, Weighings
 from allotment.packing.exchanges import exchanges, vary
 from allotment.packing.existing_bins import Crowd, crowd
 from allotment.packing.master_problem import Master
-from allotment.packing.oracle import Truth, load_of
-from allotment.packing.partial_solution import Basket
+from allotment.packing.oracle import FeasibilityOracle, load_of
+from allotment.packing.partial_solution import PartialSolution
 from allotment.packing.problem import KeepGoing, Load, Problem, Progress
 from allotment.packing.ruin_and_recreate import Ruin
 
 
 def buy_whole(
-    basket: Basket,
-    truth: Truth,
+    basket: PartialSolution,
+    truth: FeasibilityOracle,
     loads: Sequence[tuple[int, Load]],
     times: Floats,
     smaller: Mapping[int, Sequence[int]],
@@ -44,28 +44,28 @@ def buy_whole(
         while many > 0:
             served = _served(basket, load, smaller, values)
             if served != load and not truth.accepts(number, served):
-                served = load_of({kind: min(n, max(basket.left[kind], 0)) for kind, n in load})
+                served = load_of({kind: min(n, max(basket.unpacked[kind], 0)) for kind, n in load})
                 if not truth.accepts(number, served):
                     break
-            if 2 * sum(values[kind] * n for kind, n in served) < basket.problem.bins[number].price:
+            if 2 * sum(values[kind] * n for kind, n in served) < basket.problem.bin_types[number].price:
                 break
-            here = min([many, basket.free(number)] + [basket.left[kind] // n for kind, n in served])
+            here = min([many, basket.available(number)] + [basket.unpacked[kind] // n for kind, n in served])
             if here <= 0 or not served:
                 break
-            basket.buy(number, served, here)
+            basket.add(number, served, here)
             many -= here
 
 
-def _served(basket: Basket, load: Load, smaller: Mapping[int, Sequence[int]], values: Sequence[float]) -> Load:
+def _served(basket: PartialSolution, load: Load, smaller: Mapping[int, Sequence[int]], values: Sequence[float]) -> Load:
     """The load with what is left: smaller kinds where there are not enough of its own."""
     counts: dict[int, int] = {}
     for kind, n in load:
-        own = min(n, max(basket.left[kind] - counts.get(kind, 0), 0))
+        own = min(n, max(basket.unpacked[kind] - counts.get(kind, 0), 0))
         counts[kind] = counts.get(kind, 0) + own
         for other in sorted(smaller.get(kind, ()), key=lambda other: -values[other]):
             if own == n:
                 break
-            more = min(n - own, max(basket.left[other] - counts.get(other, 0), 0))
+            more = min(n - own, max(basket.unpacked[other] - counts.get(other, 0), 0))
             counts[other] = counts.get(other, 0) + more
             own += more
     return load_of(counts)
@@ -92,7 +92,7 @@ class Search:
     """One problem's search. ``basket``: the best answer so far; ``proof``: the best bound so far."""
 
     def __init__(
-        self, problem: Problem, truth: Truth, keep_going: KeepGoing, seed: int, progress: Progress | None
+        self, problem: Problem, truth: FeasibilityOracle, keep_going: KeepGoing, seed: int, progress: Progress | None
     ) -> None:
         self.problem = problem
         self.truth = truth
@@ -105,10 +105,10 @@ class Search:
         self._sorts, self._worse = _sorted_out(problem, there)
         prices, self.proof = _first_proof(problem, problem.counts, self._sorts, self._crowd)
         #: So that nothing is worth nothing: what a free bin can hold is put there.
-        self._some = 1e-3 * min((bin.price for bin in problem.bins if bin.price), default=1)
+        self._some = 1e-3 * min((bin.price for bin in problem.bin_types if bin.price), default=1)
         self._weighings = Weighings()
         self._sharp = [Sharpened(problem, sort, self._weighings) for sort in self._sorts]
-        self._there = Basket(problem, problem.counts)
+        self._there = PartialSolution(problem, problem.counts)
         values = prices.items + self._some
         if self._crowd is not None:
             # What is free is for those whose place would have to be bought most dearly.
@@ -123,14 +123,14 @@ class Search:
         self.complete(self.basket)
         self.tell()
 
-    def complete(self, basket: Basket) -> None:
+    def complete(self, basket: PartialSolution) -> None:
         """Buy for what is left, of any sort at all."""
-        if any(n > 0 for n in basket.left):
+        if any(n > 0 for n in basket.unpacked):
             every = self._sorts + self._worse
             uniform = {sort.number: 1.0 / np.maximum(sort.capacity, 1) for sort in every}
             construct(basket, self.truth, every, self.proof.items + self._some, uniform, keep_going=self._keep_going)
 
-    def consider(self, basket: Basket) -> bool:
+    def consider(self, basket: PartialSolution) -> bool:
         """Take it if it is better; whether it was."""
         if basket.rank() < self.basket.rank():
             self.basket = basket
@@ -146,16 +146,16 @@ class Search:
     @property
     def _wanted(self) -> list[int]:
         """Items by kind that are not in bins that were filled first."""
-        return [max(n, 0) for n in self._there.left]
+        return [max(n, 0) for n in self._there.unpacked]
 
     def bound(self) -> int:
         """Of what the answer holds: items that are left need no bins."""
-        counts = [count - max(n, 0) for count, n in zip(self.problem.counts, self.basket.left, strict=True)]
+        counts = [count - max(n, 0) for count, n in zip(self.problem.counts, self.basket.unpacked, strict=True)]
         return self.proof.of(self.problem, counts)
 
     def run(self) -> None:
         """Search until there is no time or no hope."""
-        if sum(self.problem.counts) * len(self.problem.bins) <= _SMALL:
+        if sum(self.problem.counts) * len(self.problem.bin_types) <= _SMALL:
             self._rivals()
         self._search()
         self._prove_all()
@@ -235,9 +235,9 @@ class Search:
     def _rivals(self) -> None:
         """What others would buy is an answer as well."""
         self._told_rivals = True
-        for buy in (by_karpenter, lambda basket, truth: by_cluster_autoscaler(basket, truth, "least-waste")):
+        for buy in (pack_like_karpenter, lambda basket, truth: pack_like_cluster_autoscaler(basket, truth, "least-waste")):
             if self._keep_going():
-                basket = Basket(self.problem, self.problem.counts)
+                basket = PartialSolution(self.problem, self.problem.counts)
                 buy(basket, self.truth)
                 self.consider(basket)
 
@@ -301,10 +301,10 @@ class Search:
         for (number, load), count in sorted((chosen or {}).items()):
             for _ in range(count):
                 # Some loads hold more than is left by now.
-                rest = load_of({kind: min(n, basket.left[kind]) for kind, n in load})
-                rest = self.truth.part(number, rest, items)
-                if rest and basket.free(number):
-                    basket.buy(number, rest)
+                rest = load_of({kind: min(n, basket.unpacked[kind]) for kind, n in load})
+                rest = self.truth.feasible_part(number, rest, items)
+                if rest and basket.available(number):
+                    basket.add(number, rest)
         self.complete(basket)
         self.consider(basket)
 
@@ -330,7 +330,7 @@ class Search:
 def _sorted_out(problem: Problem, without: Sequence[int] = ()) -> tuple[list[Sort], list[Sort]]:
     """Sorts that may be of use, and those in whose place another always does as well by rows."""
     gone = set(without)
-    numbers = [number for number in range(len(problem.bins)) if number not in gone]
+    numbers = [number for number in range(len(problem.bin_types)) if number not in gone]
     every = [sort for number in numbers if len((sort := sort_of(problem, number)).kinds)]
     gone = dominated(every)
     return [s for s in every if s.number not in gone], [s for s in every if s.number in gone]
@@ -356,9 +356,9 @@ def bounded(problem: Problem, counts: Sequence[int], rounds: int, keep_going: Ke
     prices, proof = _first_proof(problem, counts, sorts, Crowd(problem, many) if many else None)
     if not rounds or many or not any(counts):
         return proof.bound
-    truth = Truth(problem, lambda bin, load: True)
+    truth = FeasibilityOracle(problem, lambda bin, load: True)
     weighings = Weighings()
-    basket = Basket(problem, counts)
+    basket = PartialSolution(problem, counts)
     construct(basket, truth, sorts, prices.items + 1.0, prices.rows, keep_going=keep_going)
     master = Master(problem, counts, exchanges(problem, sorts))
     master.add(basket.bins)

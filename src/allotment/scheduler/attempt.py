@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allotment.engine.allocator import Allocator
 from allotment.engine.outcome import Aborted, Allocated
 from allotment.model.features import Features
-from allotment.model.pod_groups import absent
+from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import AllocationResult, ResourceClaim
 from allotment.node_fit.device_table import NO_FIT, DeviceTable, DeviceTables
 from allotment.node_fit.filters.inter_pod_affinity import Namespaces, neighbour_scores, neighbours
@@ -134,7 +134,7 @@ class Attempts:
         if self.groups.of(pod.tree) and (why := self.groups.unreadable()):
             return Failed(f"{_PLUGIN} {why}", tuple(claim.value for claim in claims if claim.allocation is None))
         if missing := self.groups.missing(pod.tree):
-            return NoNode(len(machines), before=absent(missing), cause="group")
+            return NoNode(len(machines), before=not_found_message(missing), cause="group")
         pending: list[KnownClaim] = []
         allocated: list[KnownClaim] = []
         for claim in claims:
@@ -162,7 +162,7 @@ class Attempts:
         out: dict[int, Refusal] = {}
         named = demand.named_nodes()
         if named is not None:
-            among &= self.allocator.inventory.places_of(named)
+            among &= self.allocator.inventory.node_mask(named)
         if demand.spread:
             out.update(spread(demand, pod.resident.namespace, pod.resident.labels, machines))
         if demand.has_neighbours or machines.neighbourly:
@@ -256,7 +256,7 @@ class Attempts:
         """Of these places those from which an allocated claim's devices can be used."""
         only = claim.only_node()
         if only is not None:
-            return among & self.allocator.inventory.places_of((only,))
+            return among & self.allocator.inventory.node_mask((only,))
         if not (claim.allocation or {}).get("nodeSelector"):
             return among
         found = 0
@@ -325,7 +325,7 @@ class Attempts:
         if not self.has_rivals():
             return 0
         self._turns += _STRIDE
-        return self._turns % max(self.allocator.inventory.places, 1)
+        return self._turns % max(self.allocator.inventory.index_count, 1)
 
     def _wishes(self, pod: WaitingPod, good: int, claims: tuple[ResourceClaim, ...]) -> dict[int, int]:
         """Scores that hold for this pod alone: spread and neighbours (weight 2 each), alternatives of claims (2)."""

@@ -44,7 +44,7 @@ class KnownClaim:
             metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace, uid=self.uid), spec=spec
         )
         """What the engine is asked about: without status."""
-        self.guards = contested_claims.tree_is_set_aside(tree)
+        self.guards = contested_claims.is_contested_tree(tree)
         """Whether it was contested and is nobody's any more (see `beside.guards`); here it holds no devices."""
         self.allocation: Tree | None = None if self.guards else (tree.get("status") or {}).get("allocation") or None
         """``status.allocation``; none of a claim that only guards."""
@@ -68,7 +68,7 @@ class KnownClaim:
 
     def is_reserved_for(self, uid: str, group: str = "") -> bool:
         """Whether a pod, or a group of this name, is among its users."""
-        return pod_groups.is_among(self.users, uid, group)
+        return pod_groups.is_consumer(self.users, uid, group)
 
     def reaches(self, node: NodeFacts) -> bool:
         """Whether the devices that it has can be used on a node."""
@@ -101,7 +101,7 @@ class KnownClaim:
 
     def is_made_for(self, uid: str, group: str = "") -> bool:
         """Whether a pod, or a group of this name, is its controlling owner."""
-        if group and pod_groups.owner_of(self.tree) == group:
+        if group and pod_groups.owning_group(self.tree) == group:
             return True
         return any(
             owner.get("controller") and owner.get("kind") == "Pod" and owner.get("uid") == uid

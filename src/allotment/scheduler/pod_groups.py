@@ -43,7 +43,7 @@ class Grouping:
 
     def of(self, tree: Tree) -> str:
         """The name of a pod's group, there or not; empty if it has none."""
-        return pod_groups.group_of(tree["spec"]) if self._groups is not None else ""
+        return pod_groups.group_name(tree["spec"]) if self._groups is not None else ""
 
     def unreadable(self) -> str:
         """Why it is not known which groups there are; empty if it is."""
@@ -63,10 +63,10 @@ class Grouping:
         if name:
             group = self._group(pod.tree, name)
             if group is None:
-                raise LookupError(pod_groups.absent(name))
+                raise LookupError(pod_groups.not_found_message(name))
             for entry in pod.tree["spec"].get("resourceClaims") or ():
-                if claim_name(pod.tree, entry) == claim.name and pod_groups.has_entry(group, entry):
-                    return pod_groups.user_of(group)
+                if claim_name(pod.tree, entry) == claim.name and pod_groups.has_claim_entry(group, entry):
+                    return pod_groups.consumer_reference(group)
         return {"resource": "pods", "name": pod.key.name, "uid": pod.uid}
 
     def is_placed(self, pod: WaitingPod, others: Collection[WaitingPod]) -> bool:
@@ -87,6 +87,6 @@ class Grouping:
 
 def _placed_in(pod: Item[Any]) -> Iterator[tuple[str, str]]:
     if pod.spec.get("nodeName") and pod.status.get("phase") not in ("Succeeded", "Failed"):
-        name = pod_groups.group_of(pod.spec)
+        name = pod_groups.group_name(pod.spec)
         if name:
             yield pod.namespace, name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from allotment.model.meta import ObjectKey
-from allotment.model.pod_groups import not_owners_text
+from allotment.model.pod_groups import not_owner_message
 from allotment.model.trees import Tree
 from allotment.node_fit.assigned_pod import resident_of
 from allotment.node_fit.pod_requirements import Demand
@@ -90,7 +90,7 @@ def claims_of(tree: Tree, ledger: Ledger, group: str = "") -> list[KnownClaim] |
         if claim.deleting:
             return Hold("claim-deleting", f'resourceclaim "{name}" is being deleted', number)
         if generated and not claim.is_made_for(uid, group):
-            text = not_owners_text(str(claim.key), f"{namespace}/{metadata['name']}", group)
+            text = not_owner_message(str(claim.key), f"{namespace}/{metadata['name']}", group)
             return Hold("claim-not-owned", text, number)
         found.append(claim)
     return found

@@ -14,7 +14,7 @@ from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeView, available
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.cluster.taints import BLOCKING
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.meta import ObjectKey, Value
 from allotment.model.quantity import Quantity
 from allotment.model.resource import Device, ResourceClaim
@@ -170,7 +170,7 @@ class _Holders:
         allocation = self._inventory.usage.allocations[key]
         for result in allocation.devices.results:
             if DeviceID(result.driver, result.pool, result.device) == device and not result.admin_access:
-                yield Holder(str(key), consumers, is_set_aside(claim), result.share_id or "", result.consumed_capacity)
+                yield Holder(str(key), consumers, is_contested(claim), result.share_id or "", result.consumed_capacity)
 
     def strays(self, seen: set[DeviceID]) -> tuple[Stray, ...]:
         return tuple(
@@ -290,7 +290,7 @@ def _problems(view: NodeView) -> tuple[PoolProblem, ...]:
     for pool in view.pools:
         if pool.status is PoolStatus.INCOMPLETE:
             found, announced = pool.found, pool.announced
-            count = f"{found} slices instead of {announced}" if pool.surplus else f"{found} of {announced} slices"
+            count = f"{found} slices instead of {announced}" if pool.has_surplus else f"{found} of {announced} slices"
             text = f"{count} of generation {pool.generation} are published"
             problems.append(PoolProblem(*pool.id, "incomplete", text))
         elif pool.status is PoolStatus.INVALID:

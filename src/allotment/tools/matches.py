@@ -6,7 +6,7 @@ What is counted are the devices that a node could be given: those of complete an
 from __future__ import annotations
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, compile_selector
-from allotment.engine.cluster.devices import Record
+from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.model.features import Features
@@ -57,8 +57,8 @@ class ClassMatches(Value, frozen=True, omit_defaults=False):
 
 def matches(device_class: DeviceClass, inventory: Inventory, features: Features) -> ClassMatches:
     """The devices of every node that satisfy all selectors of the class."""
-    shared: dict[DeviceID, Record] = {}
-    groups: list[tuple[str, list[Record]]] = []
+    shared: dict[DeviceID, DeviceRecord] = {}
+    groups: list[tuple[str, list[DeviceRecord]]] = []
     for node in inventory.nodes:
         view = inventory.view(node)
         groups.append((node, [record for record in view.records if record.slice.spec.node_name == node]))
@@ -82,7 +82,7 @@ def matches(device_class: DeviceClass, inventory: Inventory, features: Features)
     return ClassMatches(name=device_class.metadata.name, nodes=tuple(found))
 
 
-def _verdicts(device_class: DeviceClass, records: list[Record], features: Features) -> dict[DeviceID, str | None]:
+def _verdicts(device_class: DeviceClass, records: list[DeviceRecord], features: Features) -> dict[DeviceID, str | None]:
     """Of each device ``None`` if the class does not select it, nothing if it does, or the error of a selector."""
     inputs = {record.id: DeviceInput(record.id.driver, record.device) for record in records}
     verdicts: dict[DeviceID, str | None] = dict.fromkeys(inputs, "")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from allotment.model.core import Node
 from allotment.model.resource import ResourceSlice
-from allotment.phrases import some
+from allotment.phrases import first_few
 
 
 class Standing(NamedTuple):
@@ -38,4 +38,4 @@ def left_out(gone: Sequence[str]) -> str:
     >>> left_out(["a"])
     'slices of a are left out, for there is no such node'
     """
-    return f"slices of {some(gone)} are left out, for there is no such node"
+    return f"slices of {first_few(gone)} are left out, for there is no such node"

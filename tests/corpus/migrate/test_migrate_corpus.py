@@ -24,7 +24,7 @@ from allotment.model.features import Features
 from allotment.model.loading import load_paths
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.resource import DeviceClass
-from allotment.model.validation.creation_errors import refusals
+from allotment.model.validation.creation_errors import creation_errors
 from allotment.tools.explain import explain
 from allotment.tools.migrate.report import Migration
 from allotment.tools.migrate.run import migrate
@@ -92,7 +92,7 @@ def objects_after(migration: Migration) -> list[Object]:
     labels = {"resource.kubernetes.io/admin-access": "true"}
     namespaces = {name: Namespace(metadata=ObjectMeta(name=name, labels=labels)) for name in allowed}
     for manifest in decoded.manifests:
-        assert refusals(manifest, validation_context(FEATURES), namespaces) == []
+        assert creation_errors(manifest, validation_context(FEATURES), namespaces) == []
     return [manifest.value for manifest in decoded.manifests if isinstance(manifest.value, Object)]
 
 

@@ -163,7 +163,7 @@ def test_a_claim_is_the_group_s_until_the_group_is_gone_whatever_becomes_of_its_
     async def story() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             name = await with_claim(here)
-            allocated(here, name, pod_groups.user_of(here.get(POD_GROUPS, "g")))
+            allocated(here, name, pod_groups.consumer_reference(here.get(POD_GROUPS, "g")))
             here.put(PODS, member("a"))
             await here.until(lambda: told(here.get(PODS, "a")))
             here.remove(PODS, "a")
@@ -215,7 +215,7 @@ def test_a_group_of_the_same_name_is_another_user() -> None:
         async with world(CLAIMS_OF_GROUPS) as here:
             made = here.put(POD_GROUPS, group("g", {"name": "gpu", "resourceClaimName": "shared"}))
             here.put(CLAIMS, {"metadata": {"name": "shared"}, "spec": {}, "status": {}})
-            user = pod_groups.user_of(made)
+            user = pod_groups.consumer_reference(made)
             allocated(here, "shared", {**user, "uid": "of one that was"}, user)
             await here.until(lambda: here.get(CLAIMS, "shared")["status"]["reservedFor"] == [user])
 
@@ -280,7 +280,7 @@ def test_a_group_that_nobody_deleted_keeps_its_finalizer() -> None:
 def test_pods_of_a_group_that_use_a_tainted_device_go_and_others_of_the_group_stay() -> None:
     async def story() -> None:
         async with world(device_taints(ON)) as here:
-            user = pod_groups.user_of(here.put(POD_GROUPS, group()))
+            user = pod_groups.consumer_reference(here.put(POD_GROUPS, group()))
             status = {"allocation": ALLOCATION, "reservedFor": [user]}
             here.put(CLAIMS, {"metadata": {"name": "c"}, "status": status})
             names = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}

@@ -171,7 +171,7 @@ class Cluster(RuleBasedStateMachine):
     def check_placement(self, claims: list[ResourceClaim], start: int, placed: Placed | NotPlaced | Aborted) -> None:
         """The fast way gives what node after node gives, on a cluster that was built anew."""
         made = self.anew()
-        places = [self.inventory.node_at(i) for i in range(self.inventory.places)]
+        places = [self.inventory.node_at(i) for i in range(self.inventory.index_count)]
         start %= len(places)
         for node in [*places[start:], *places[:start]]:
             if node is None:

@@ -44,7 +44,7 @@ def test_without_a_node_that_fits_those_that_are_undecided_are_named() -> None:
     made.allocate(key(claim(name="other")), holding("gpu-0", pool="n4"))
     asked = allocator(made)
     assert asked.place([eight()]) == NotPlaced(4, undecided=("n1", "n2"))
-    assert asked.place([eight()], among=made.places_of(["n2", "n4"])) == NotPlaced(4, undecided=("n2",))
+    assert asked.place([eight()], among=made.node_mask(["n2", "n4"])) == NotPlaced(4, undecided=("n2",))
 
 
 def test_a_node_is_searched_again_when_its_devices_change() -> None:

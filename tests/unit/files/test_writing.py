@@ -78,7 +78,7 @@ def test_what_outlives_a_crash_of_the_machine_is_synced(
 
 def test_what_a_killed_single_writer_left_is_reused(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    left = writing.temporary_of(path)
+    left = writing.temporary_path(path)
     left.write_text("half of a longer text")
     left.chmod(0o666)
     writing.replace(path, b"new", single_writer=True)

@@ -10,7 +10,7 @@ import yaml
 
 from allotment.cluster.client import Client
 from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, DAEMON_SETS, EVENTS, NAMESPACES, NODES, PODS, SLICES
-from allotment.drivers.nvidia.compute_domain.kind import install
+from allotment.drivers.nvidia.compute_domain.crd import install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS, DRIVER_NAMESPACE, LABEL
 from allotment.lab.compute_domains import CLIQUE
 from allotment.lab.control_plane import Plane, running

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from allotment.model.fields import Shape, kinds_of, shape_of
-from allotment.model.normal_form import normal
+from allotment.model.fields import TypeShape, kinds_of, shape_of
+from allotment.model.normal_form import normalize
 
 #: Of one API version each: what is stored, without what is only asked.
 VERSIONS = (
@@ -37,7 +37,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 _DEEPEST = 12
 
 
-def some(shape: Shape, dice: Random, depth: int = 0) -> Any:
+def some(shape: TypeShape, dice: Random, depth: int = 0) -> Any:
     """A value of a type."""
     form = shape.form
     if form == "struct":
@@ -47,7 +47,7 @@ def some(shape: Shape, dice: Random, depth: int = 0) -> Any:
             for name, field in shape.fields.items()
             if field.embedded != "TypeMeta" and dice.random() < few and (depth < _DEEPEST or not field.shape.element)
         }
-        return normal(tree, shape) if shape.bare_name == "ManagedFieldsEntry" else tree
+        return normalize(tree, shape) if shape.bare_name == "ManagedFieldsEntry" else tree
     if form == "slice":
         assert shape.element is not None
         return [some(shape.element, dice, depth + 1) for _ in range(dice.choice((0, 1, 1, 2)))]
@@ -69,4 +69,4 @@ def random_object(api_version: str, kind: str, dice: Random) -> dict[str, Any]:
     shape = shape_of(api_version, kind)
     assert shape is not None
     tree = {**some(shape, dice), "kind": kind, "apiVersion": api_version}
-    return normal(tree, shape)
+    return normalize(tree, shape)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.model.base64_text import base64_fault, is_base64
+from allotment.model.base64_text import base64_error_offset, is_base64
 
 
 # What Go 1.26 says of these.
@@ -20,7 +20,7 @@ from allotment.model.base64_text import base64_fault, is_base64
     ],
 )  # fmt: skip
 def test_faults_are_where_go_finds_them(text: str, fault: int | None) -> None:
-    assert base64_fault(text.encode()) == fault
+    assert base64_error_offset(text.encode()) == fault
     assert not (is_base64(text) and fault is not None)
 
 
@@ -28,4 +28,4 @@ def test_faults_are_where_go_finds_them(text: str, fault: int | None) -> None:
 def test_what_was_encoded_has_no_fault(data: bytes, place: int) -> None:
     text = base64.b64encode(data).decode()
     assert is_base64(text)
-    assert base64_fault((text[:place] + "\n" + text[place:]).encode()) is None
+    assert base64_error_offset((text[:place] + "\n" + text[place:]).encode()) is None

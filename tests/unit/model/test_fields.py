@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allotment.model.fields import Field, Shape, kinds_of, shape_of, since, versions_of
+from allotment.model.fields import Field, TypeShape, introduced_in, kinds_of, shape_of, versions_of
 
 # Types that decode themselves are described by their JSON form there.
 OPAQUE = {
@@ -41,11 +41,11 @@ def definitions(shared: Callable[[str], Path]) -> dict[str, Any]:
     return found
 
 
-def published(definitions: dict[str, Any]) -> Iterator[tuple[Shape, dict[str, Any], str]]:
+def published(definitions: dict[str, Any]) -> Iterator[tuple[TypeShape, dict[str, Any], str]]:
     """Every shape under every known kind beside its schema, references followed."""
     compared: set[tuple[str, str]] = set()
 
-    def below(shape: Shape, schema: dict[str, Any], where: str) -> Iterator[tuple[Shape, dict[str, Any], str]]:
+    def below(shape: TypeShape, schema: dict[str, Any], where: str) -> Iterator[tuple[TypeShape, dict[str, Any], str]]:
         if "$ref" in schema:
             reference = schema["$ref"].removeprefix("#/definitions/")
             if (shape.name, reference) in compared:
@@ -123,7 +123,7 @@ def test_protobuf_numbers_are_those_of_the_messages(shared: Callable[[str], Path
         if shape.form != "struct" or message is None:
             continue
         direct = {field.number: name for name, field in shape.fields.items() if not field.embedded and field.number}
-        inlined = {field.within[0] for field in shape.fields.values() if field.within}
+        inlined = {field.embedded_numbers[0] for field in shape.fields.values() if field.embedded_numbers}
         assert direct.keys() | inlined == {int(number) for number in message}, where
         for number, name in direct.items():
             assert message[str(number)][0].lower() == name.lower(), where
@@ -135,11 +135,11 @@ def test_what_go_prints_though_empty() -> None:
     pod, slices = shape_of("v1", "Pod"), shape_of("resource.k8s.io/v1", "ResourceSlice")
     assert pod is not None
     assert slices is not None
-    assert {name for name, field in pod.fields.items() if field.always} == {"metadata", "spec", "status"}
-    assert {name for name, field in pod.fields["spec"].shape.fields.items() if field.always} == {"containers"}
+    assert {name for name, field in pod.fields.items() if field.always_printed} == {"metadata", "spec", "status"}
+    assert {name for name, field in pod.fields["spec"].shape.fields.items() if field.always_printed} == {"containers"}
     assert list(pod.fields) == ["kind", "apiVersion", "metadata", "spec", "status"]
     spec = slices.fields["spec"].shape.fields
-    assert {name for name, field in spec.items() if field.always} == {"driver", "pool"}
+    assert {name for name, field in spec.items() if field.always_printed} == {"driver", "pool"}
     assert {name for name, field in spec.items() if field.pointer} == {
         "nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection",
     }  # fmt: skip
@@ -167,8 +167,8 @@ def test_a_schema_of_schemas_is_one_shape() -> None:
 def test_the_kinds_of_this_release() -> None:
     main = {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
     assert kinds_of("resource.k8s.io/v1") == {*main, "DeviceTaintRule"}
-    assert {kind: since("resource.k8s.io/v1", kind) for kind in main} == dict.fromkeys(main, "")
-    assert since("resource.k8s.io/v1", "DeviceTaintRule") == "1.37"
+    assert {kind: introduced_in("resource.k8s.io/v1", kind) for kind in main} == dict.fromkeys(main, "")
+    assert introduced_in("resource.k8s.io/v1", "DeviceTaintRule") == "1.37"
     assert kinds_of("resource.k8s.io/v7") == frozenset()
     assert versions_of("DeviceTaintRule") == (
         "resource.k8s.io/v1", "resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2",
@@ -184,7 +184,7 @@ def test_v1alpha3_as_it_was_differs_from_v1beta1_where_history_says() -> None:
     assert old is not None
     assert later is not None
 
-    def capacity(shape: Shape) -> Shape:
+    def capacity(shape: TypeShape) -> TypeShape:
         devices = shape.fields["spec"].shape.fields["devices"].shape.element
         assert devices is not None
         element = devices.fields["basic"].shape.fields["capacity"].shape.element
@@ -206,7 +206,7 @@ def test_taint_rules_of_v1_are_what_1_37_publishes(shared: Callable[[str], Path]
     schemas: dict[str, Any] = document["components"]["schemas"]
     structs: list[str] = []
 
-    def compare(shape: Shape, schema: dict[str, Any]) -> None:
+    def compare(shape: TypeShape, schema: dict[str, Any]) -> None:
         for one in schema.get("allOf", (schema,)):
             if "$ref" in one:
                 name = one["$ref"].removeprefix("#/components/schemas/")

@@ -12,12 +12,12 @@ from allotment.model.generated_claims import (
     POD_CLAIM_NAME,
     UnresolvedClaim,
     claim_name,
-    completed_name,
     generate_claims,
     generated_claim,
-    is_made_for,
+    generated_name,
+    is_owned_by,
     name_prefix,
-    not_owner_text,
+    not_owner_message,
 )
 from allotment.model.meta import ObjectKey, ObjectMeta, OwnerReference
 from allotment.model.resource import (
@@ -28,7 +28,7 @@ from allotment.model.resource import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from allotment.model.workload_pods import hashed, numbered, pods_of
+from allotment.model.workload_pods import hash_suffix, ordinal_suffix, pods_of
 from allotment.model.workloads import (
     CronJob,
     CronJobSpec,
@@ -61,12 +61,12 @@ def test_short_names_keep_their_dash_and_long_ones_are_cut_in_proportion_without
     assert name_prefix("web", "gpu") == "web-gpu-"
     prefix = name_prefix("p" * 40, "c" * 20)
     assert prefix == "p" * (40 * 57 // 62) + "-" + "c" * (20 * 57 // 62)
-    assert completed_name(prefix, "abcde") == prefix + "abcde"
+    assert generated_name(prefix, "abcde") == prefix + "abcde"
 
 
 @given(st.text("abc-", min_size=1, max_size=253), st.text("xyz-", min_size=1, max_size=63))
 def test_generated_names_fit_a_label(pod: str, entry: str) -> None:
-    assert len(completed_name(name_prefix(pod, entry), "abcde")) <= 63
+    assert len(generated_name(name_prefix(pod, entry), "abcde")) <= 63
 
 
 def test_a_generated_claim_is_the_templates_and_belongs_to_the_pod() -> None:
@@ -82,10 +82,10 @@ def test_a_generated_claim_is_the_templates_and_belongs_to_the_pod() -> None:
         ),
         spec=SPEC,
     )
-    assert is_made_for(claim, POD)
+    assert is_owned_by(claim, POD)
     other = replace(POD, metadata=replace(POD.metadata, uid="u2"))
-    assert not is_made_for(claim, other)
-    assert not_owner_text(claim, other) == (
+    assert not is_owned_by(claim, other)
+    assert not_owner_message(claim, other) == (
         "ResourceClaim ns/web-gpu-abcde was not created for Pod ns/web (Pod is not owner)"
     )
 
@@ -101,20 +101,20 @@ def test_names_of_claims() -> None:
 
 
 def test_generating_fills_the_status_once_and_reuses_orphans() -> None:
-    made = generate_claims(POD, TEMPLATES, numbered)
+    made = generate_claims(POD, TEMPLATES, ordinal_suffix)
     assert [claim.metadata.name for claim in made.claims] == ["web-gpu-0"]
     assert claim_name(made.pod, ENTRY) == "web-gpu-0"
-    again = generate_claims(made.pod, TEMPLATES, numbered)
+    again = generate_claims(made.pod, TEMPLATES, ordinal_suffix)
     assert (again.pod, again.claims, again.missing) == (made.pod, (), ())
     orphan = generated_claim(POD, ENTRY, TEMPLATE, "zzzzz")
-    reused = generate_claims(POD, TEMPLATES, numbered, existing=[orphan])
+    reused = generate_claims(POD, TEMPLATES, ordinal_suffix, existing=[orphan])
     assert (reused.claims, claim_name(reused.pod, ENTRY)) == ((), "web-gpu-zzzzz")
 
 
 def test_missing_templates_are_told_and_named_claims_left_alone() -> None:
     named = PodResourceClaim(name="n", resource_claim_name="shared")
     pod = replace(POD, spec=PodSpec(resource_claims=(named, ENTRY)))
-    made = generate_claims(pod, {}, numbered)
+    made = generate_claims(pod, {}, ordinal_suffix)
     assert (made.pod, made.claims, made.missing) == (pod, (), (ENTRY,))
 
 
@@ -192,7 +192,7 @@ def test_daemons_are_bound_to_their_nodes() -> None:
 
 
 def test_hashed_names_look_random_and_are_not() -> None:
-    ends = {hashed("web-", number) for number in range(200)}
+    ends = {hash_suffix("web-", number) for number in range(200)}
     assert len(ends) == 200
-    assert hashed("web-", 0) == hashed("web-", 0)
+    assert hash_suffix("web-", 0) == hash_suffix("web-", 0)
     assert all(len(end) == 5 and set(end) <= set("bcdfghjklmnpqrstvwxz2456789") for end in ends)

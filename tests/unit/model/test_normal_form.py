@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from allotment.model.fields import Shape, shape_of
-from allotment.model.normal_form import normal
+from allotment.model.fields import TypeShape, shape_of
+from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 
 FILES = (
@@ -21,7 +21,7 @@ FILES = (
 )  # fmt: skip
 
 
-def shape(api_version: str, kind: str) -> Shape:
+def shape(api_version: str, kind: str) -> TypeShape:
     found = shape_of(api_version, kind)
     assert found is not None
     return found
@@ -57,8 +57,8 @@ def test_what_the_real_server_prints_is_normal(shared: Callable[[str], Path], na
     for tree in objects(shared(f"vectors/apiserver/{name}.jsonl.gz")):
         entries = tree["metadata"].pop("managedFields", None)
         known = shape(tree["apiVersion"], tree["kind"])
-        assert normal(tree, known) is tree
-        assert json.dumps(normal(shuffled(tree, dice), known)) == json.dumps(tree)
+        assert normalize(tree, known) is tree
+        assert json.dumps(normalize(shuffled(tree, dice), known)) == json.dumps(tree)
         count += entries is not None
     assert count
 
@@ -69,7 +69,7 @@ def test_unset_fields_of_a_pod() -> None:
         "metadata": {},
         "spec": {"nodeName": "", "hostNetwork": False, "containers": [{"name": "c"}]},
     }
-    assert normal(tree, shape("v1", "Pod")) == {
+    assert normalize(tree, shape("v1", "Pod")) == {
         "metadata": {},
         "spec": {"containers": [{"name": "c", "resources": {}}]},
         "status": {},
@@ -82,7 +82,7 @@ def test_pointers_keep_empty_values() -> None:
         "spec": {"replicas": 0, "paused": False, "selector": None, "template": {}},
         "status": {},
     }
-    spec = normal(tree, shape("apps/v1", "Deployment"))["spec"]
+    spec = normalize(tree, shape("apps/v1", "Deployment"))["spec"]
     assert spec == {
         "replicas": 0,
         "selector": None,
@@ -93,7 +93,7 @@ def test_pointers_keep_empty_values() -> None:
 
 def test_conditions_print_times_that_are_not_set() -> None:
     tree = {"metadata": {}, "spec": {"containers": []}, "status": {"conditions": [{"status": "True", "type": "Ready"}]}}
-    result = normal(tree, shape("v1", "Pod"))
+    result = normalize(tree, shape("v1", "Pod"))
     assert result["spec"] == {"containers": None}
     assert list(result["status"]["conditions"][0].items()) == [
         ("type", "Ready"),
@@ -105,27 +105,27 @@ def test_conditions_print_times_that_are_not_set() -> None:
 
 def test_values_are_canonical() -> None:
     tree: Tree = {"metadata": {}, "data": {"b": "Yg\n==", "a": "YQ=="}, "stringData": {}}
-    assert list(normal(tree, shape("v1", "Secret"))["data"].items()) == [("a", "YQ=="), ("b", "Yg==")]
+    assert list(normalize(tree, shape("v1", "Secret"))["data"].items()) == [("a", "YQ=="), ("b", "Yg==")]
     limits = {"memory": "1024Mi", "cpu": 2}
     pod = {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}, "status": {}}
-    container = normal(pod, shape("v1", "Pod"))["spec"]["containers"][0]
+    container = normalize(pod, shape("v1", "Pod"))["spec"]["containers"][0]
     assert list(container["resources"]["limits"].items()) == [("cpu", "2"), ("memory", "1Gi")]
 
 
 def test_parts_that_are_normal_stay_the_same_objects() -> None:
     container = {"name": "c", "resources": {}}
     tree = {"metadata": {"name": "p"}, "spec": {"nodeName": "", "containers": [container]}, "status": {}}
-    result = normal(tree, shape("v1", "Pod"))
+    result = normalize(tree, shape("v1", "Pod"))
     assert result["spec"]["containers"][0] is container
     assert result["metadata"] is tree["metadata"]
-    assert normal(result, shape("v1", "Pod")) is result
+    assert normalize(result, shape("v1", "Pod")) is result
 
 
 def test_parts_of_a_normal_object_are_not_looked_at_again() -> None:
     pod = shape("v1", "Pod")
-    known = normal({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}, pod)
+    known = normalize({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}, pod)
     changed = {"status": {"phase": "Running", "reason": ""}, "metadata": {**known["metadata"], "labels": {}}, **known}
-    made = normal({**changed, "metadata": {"labels": {}, "name": "a"}}, pod, known)
-    assert made == normal({**changed, "metadata": {"labels": {}, "name": "a"}}, pod)
+    made = normalize({**changed, "metadata": {"labels": {}, "name": "a"}}, pod, known)
+    assert made == normalize({**changed, "metadata": {"labels": {}, "name": "a"}}, pod)
     assert made["spec"] is known["spec"]
-    assert normal(known, pod, known) is known
+    assert normalize(known, pod, known) is known

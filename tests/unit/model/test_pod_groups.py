@@ -30,7 +30,7 @@ GROUP: Tree = {
     ],
 )
 def test_an_entry_is_the_group_s_when_it_says_the_same(entry: Tree, shared: bool) -> None:
-    assert pod_groups.has_entry(GROUP, entry) is shared
+    assert pod_groups.has_claim_entry(GROUP, entry) is shared
 
 
 def owned(**owner: Any) -> Tree:
@@ -39,17 +39,17 @@ def owned(**owner: Any) -> Tree:
 
 
 def test_a_group_owns_a_claim_in_whatever_version_of_its_api() -> None:
-    assert pod_groups.owner_of(owned()) == pod_groups.owner_of(owned(apiVersion="scheduling.k8s.io/v1beta1")) == "g"
+    assert pod_groups.owning_group(owned()) == pod_groups.owning_group(owned(apiVersion="scheduling.k8s.io/v1beta1")) == "g"
     others = [owned(kind="Pod", apiVersion="v1"), owned(apiVersion="example.com/v1"), owned(controller=False)]
-    assert [pod_groups.owner_of(tree) for tree in others] == [""] * 3
-    assert pod_groups.owner_of({"metadata": {}}) == ""
+    assert [pod_groups.owning_group(tree) for tree in others] == [""] * 3
+    assert pod_groups.owning_group({"metadata": {}}) == ""
 
 
 NAMES = st.sampled_from(["a", "b", "g"])
 USERS = st.lists(
     st.one_of(
         st.builds(lambda name: {"resource": "pods", "name": name, "uid": f"pod-{name}"}, NAMES),
-        st.builds(lambda name: pod_groups.user_of({"metadata": {"name": name, "uid": f"group-{name}"}}), NAMES),
+        st.builds(lambda name: pod_groups.consumer_reference({"metadata": {"name": name, "uid": f"group-{name}"}}), NAMES),
     )
 )
 
@@ -58,15 +58,15 @@ USERS = st.lists(
 def test_a_pod_is_among_the_users_itself_or_by_its_group(users: list[Tree], pod: str, group: str) -> None:
     itself = any(user["uid"] == f"pod-{pod}" for user in users)
     by_group = bool(group) and any(user["uid"] == f"group-{group}" for user in users)
-    assert pod_groups.is_among(users, f"pod-{pod}", group) is (itself or by_group)
+    assert pod_groups.is_consumer(users, f"pod-{pod}", group) is (itself or by_group)
 
 
 def test_a_pod_of_the_name_of_a_group_is_no_group() -> None:
-    assert not pod_groups.is_among([{"resource": "pods", "name": "g", "uid": "u"}], "other", "g")
+    assert not pod_groups.is_consumer([{"resource": "pods", "name": "g", "uid": "u"}], "other", "g")
 
 
 def test_who_was_expected_to_own_a_claim_is_told() -> None:
-    assert pod_groups.not_owners_text("ns/c", "ns/p") == (
+    assert pod_groups.not_owner_message("ns/c", "ns/p") == (
         "ResourceClaim ns/c was not created for Pod ns/p (Pod is not owner)"
     )
-    assert pod_groups.not_owners_text("ns/c", "ns/p", "g").endswith("(neither Pod nor PodGroup g is the owner)")
+    assert pod_groups.not_owner_message("ns/c", "ns/p", "g").endswith("(neither Pod nor PodGroup g is the owner)")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.model.pod_resources import Amounts, defaulted, pod_limits, pod_requests
+from allotment.model.pod_resources import Amounts, pod_limits, pod_requests, with_default_requests
 from allotment.model.quantity import Quantity
 from allotment.model.quota import usage
 from allotment.model.trees import Tree
@@ -41,7 +41,7 @@ def test_amounts_are_those_of_kubernetes(case: Any) -> None:
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["name"])
 def test_the_scheduler_and_quotas_count_the_same(case: Any) -> None:
     spec, status = case["spec"], case.get("status", {})
-    stored = defaulted(spec)
+    stored = with_default_requests(spec)
     waiting = Demands().of(stored)
     assert waiting.requests == units(shown(pod_requests(stored)))
     on_node = Demands().of(stored, status)
@@ -56,12 +56,12 @@ def test_a_spec_from_a_file_counts_as_the_one_that_is_stored() -> None:
     init = {"resources": {"limits": {"memory": "1Gi"}}}
     whole = {"limits": {"cpu": "4", "memory": "3Gi"}}
     spec = {"containers": [container], "initContainers": [init], "resources": whole}
-    stored = defaulted(spec)
+    stored = with_default_requests(spec)
     # The pod requests what its containers do, where they do, and elsewhere what it is limited to.
     assert stored["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
     assert shown(pod_requests(stored)) == {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}
     assert Demands().of(spec).requests == {"cpu": 1000, "memory": 1 << 30, "example.com/gpu": 1}
-    assert defaulted(stored) is stored
+    assert with_default_requests(stored) is stored
 
 
 def test_a_pod_that_is_not_resized_is_one_demand_with_those_that_wait() -> None:

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.model.fields import shape_of
-from allotment.model.normal_form import normal
+from allotment.model.normal_form import normalize
 from allotment.model.protobuf import MAGIC, ProtobufError, decode, encode
-from allotment.model.strict_decoding import check
+from allotment.model.strict_decoding import strict_decode
 from tests.unit.model.objects import KINDS, random_object
 
 
@@ -75,7 +75,7 @@ def test_what_kubectl_and_helm_sent_is_what_the_server_stored(shared: Callable[[
         assert within(sent, answer), row["name"]
         shape = shape_of(tree["apiVersion"], tree["kind"])
         assert shape is not None
-        assert check(tree, tree["apiVersion"], tree["kind"], shape).misfits == []
+        assert strict_decode(tree, tree["apiVersion"], tree["kind"], shape).violations == []
         compared += 1
     assert compared >= 10
 
@@ -203,7 +203,7 @@ def test_every_kind_comes_back_as_it_was_written(dice: random.Random) -> None:
         shape = shape_of(api_version, kind)
         assert shape is not None
         body = encode(tree)
-        assert json.dumps(normal(decode(body), shape)) == json.dumps(tree)
+        assert json.dumps(normalize(decode(body), shape)) == json.dumps(tree)
         assert encode(tree) == body
 
 

@@ -1,4 +1,4 @@
-from allotment.model.quota import looks_at, usage
+from allotment.model.quota import is_in_scope, usage
 from allotment.model.trees import Tree
 
 CLAIMS = "resourceclaims.resource.k8s.io"
@@ -44,9 +44,9 @@ def test_extended_resources_count_under_requests() -> None:
 
 def test_scopes_choose_pods() -> None:
     best_effort = {"spec": {}, "status": {"qosClass": "BestEffort"}}
-    assert looks_at({"scopes": ["BestEffort"]}, "pods", best_effort)
-    assert not looks_at({"scopes": ["NotBestEffort"]}, "pods", best_effort)
-    assert not looks_at({"scopes": ["BestEffort"]}, "configmaps", {})
+    assert is_in_scope({"scopes": ["BestEffort"]}, "pods", best_effort)
+    assert not is_in_scope({"scopes": ["NotBestEffort"]}, "pods", best_effort)
+    assert not is_in_scope({"scopes": ["BestEffort"]}, "configmaps", {})
     high = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
-    assert looks_at({"scopeSelector": high}, "pods", {"spec": {"priorityClassName": "high"}})
-    assert not looks_at({"scopeSelector": high}, "pods", {"spec": {}})
+    assert is_in_scope({"scopeSelector": high}, "pods", {"spec": {"priorityClassName": "high"}})
+    assert not is_in_scope({"scopeSelector": high}, "pods", {"spec": {}})

@@ -77,7 +77,7 @@ def test_what_fits_is_what_strict_decoding_leaves_alone(data: st.DataObject) -> 
         assert judged(tree)
     elif judged(tree):
         # Only a time may be judged right and not be the text that it was: the same in Go's form.
-        assert strict_decoding.check(tree, tree["apiVersion"], tree["kind"], shape).tree == tree
+        assert strict_decoding.strict_decode(tree, tree["apiVersion"], tree["kind"], shape).tree == tree
 
 
 @given(st.data())

@@ -7,7 +7,7 @@ import pytest
 from allotment.model.features import Features
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import admission
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
 
 META = {"name": "c", "namespace": "n"}
@@ -22,7 +22,7 @@ def asked(**fields: Any) -> dict[str, Any]:
     return {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"} | fields}]}
 
 
-def problems(devices: Any, context: Context = CONTEXT, label: str | None = None) -> list[str]:
+def problems(devices: Any, context: ValidationContext = CONTEXT, label: str | None = None) -> list[str]:
     labels = {} if label is None else {"resource.kubernetes.io/admin-access": label}
     admitted = admission.create(claim(devices), context, version="v1", now=NOW, namespace_labels=labels)
     return [text.removeprefix("spec.devices.") for text in texts(admitted.errors)]
@@ -105,7 +105,7 @@ def test_new_claims(devices: Any, expected: list[str]) -> None:
 
 
 def test_without_the_gate_a_constraint_must_match() -> None:
-    off = Context(Features("1.35"), check)
+    off = ValidationContext(Features("1.35"), check)
     both = asked() | {"constraints": [{"distinctAttribute": "a/b"}]}
     assert problems(both, off) == ["constraints[0].matchAttribute: Required value"], "dropped, then missed"
 

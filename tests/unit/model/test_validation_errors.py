@@ -17,7 +17,7 @@ from allotment.model.resource import (
     ResourceClaimTemplateSpec,
 )
 from allotment.model.validation import errors
-from allotment.model.validation.gotext import Named, json_text
+from allotment.model.validation.gotext import GoNamedString, json_text
 from allotment.model.validation.lists import check_map, check_set, shortened
 
 
@@ -30,8 +30,8 @@ from allotment.model.validation.lists import check_map, check_set, shortened
         (errors.invalid("a", False, "no"), "a: Invalid value: false: no"),
         (errors.invalid("a", None, "no"), "a: Invalid value: null: no"),
         (errors.invalid("a", 'x"<\u200b', "no"), 'a: Invalid value: "x\\"<\\u200b": no'),
-        (errors.invalid("a", Named("x<"), "no"), 'a: Invalid value: "x\\u003c": no'),
-        (errors.not_supported("a", Named("x"), ("B", "C")), 'a: Unsupported value: "x": supported values: "B", "C"'),
+        (errors.invalid("a", GoNamedString("x<"), "no"), 'a: Invalid value: "x\\u003c": no'),
+        (errors.not_supported("a", GoNamedString("x"), ("B", "C")), 'a: Unsupported value: "x": supported values: "B", "C"'),
         (errors.duplicate("a[1]", "x"), 'a[1]: Duplicate value: "x"'),
         (errors.not_found("a", "x"), 'a: Not found: "x"'),
         (errors.forbidden("a", "no"), "a: Forbidden: no"),

@@ -100,7 +100,7 @@ def test_names_of_attributes() -> None:
     ],
 )
 def test_extended_resource_names(name: str, *, valid: bool) -> None:
-    assert names.extended_resource(name) is valid
+    assert names.is_extended_resource(name) is valid
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allotment.model.defaults import with_defaults
 from allotment.model.features import GATES, Features
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.meta import Object
 from allotment.model.resource import (
     DeviceClass,
@@ -20,10 +20,10 @@ from allotment.model.resource import (
     ResourcePoolStatusRequest,
     ResourceSlice,
 )
-from allotment.model.strict_decoding import check as strict_check
+from allotment.model.strict_decoding import strict_decode as strict_check
 from allotment.model.trees import to_tree, to_value
 from allotment.model.validation import admission
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import invalid_status
 from allotment.model.versions import from_v1, to_v1
 from tests.unit.model.complete import META, SPECS
@@ -52,7 +52,7 @@ RESOURCES = {
 }
 SERVED = [(plural, version) for plural, resource in RESOURCES.items() for version in resource.versions]
 FEATURES = st.dictionaries(st.sampled_from(sorted(gate for gate in GATES if "1.36" in GATES[gate])), st.booleans()).map(
-    lambda gates: Context(Features("1.36", gates), check)
+    lambda gates: ValidationContext(Features("1.36", gates), check)
 )
 
 _WORDS = ("", "a", "A b", "a/b", "d.io/x", "ExactCount", "All", "Exists", "NoSchedule", "FromClass", "dear", "x" * 300)
@@ -69,7 +69,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def trees(draw: st.DrawFn, shape: Shape, depth: int = 0) -> Any:
+def trees(draw: st.DrawFn, shape: TypeShape, depth: int = 0) -> Any:
     """Any tree that decodes as the shape."""
     if shape.form == "struct":
         names = draw(st.sets(st.sampled_from(sorted(shape.fields)), max_size=6 if depth < 5 else 2))
@@ -85,7 +85,7 @@ def trees(draw: st.DrawFn, shape: Shape, depth: int = 0) -> Any:
     return draw(_VALUES[shape.form])
 
 
-def shape(plural: str, version: str) -> Shape:
+def shape(plural: str, version: str) -> TypeShape:
     found = shape_of(f"resource.k8s.io/{version}", RESOURCES[plural].kind)
     assert found is not None
     return found
@@ -100,13 +100,13 @@ def decoded(tree: Any, plural: str, version: str) -> Any:
 @pytest.mark.parametrize(("plural", "version"), SERVED)
 @settings(max_examples=20)
 @given(data=st.data(), context=FEATURES)
-def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObject, context: Context) -> None:
+def test_every_object_gets_an_answer(plural: str, version: str, data: st.DataObject, context: ValidationContext) -> None:
     new, old = (decoded(data.draw(trees(shape(plural, version))), plural, version) for _ in range(2))
     outcomes = [
         admission.create(new, context, version=version, now=NOW),
         admission.update(new, old, context, version=version, now=NOW),
     ]
-    if admission.RULES[RESOURCES[plural].type].status_update:
+    if admission.VALIDATORS[RESOURCES[plural].type].status_update:
         outcomes.append(admission.update_status(new, old, context, version=version, now=NOW))
     for outcome in outcomes:
         from_v1(to_tree(outcome.value), f"resource.k8s.io/{version}")
@@ -147,7 +147,7 @@ def test_what_is_valid_survives_conversion_and_defaulting(
         assert admission.create(again, CONTEXT, version=version, now="later").errors == []
 
 
-def created(tree: dict[str, Any], plural: str) -> admission.Admitted:
+def created(tree: dict[str, Any], plural: str) -> admission.AdmissionResult:
     """The outcome of creating an object given in its first version's shape."""
     if RESOURCES[plural].namespaced:
         tree = tree | {"metadata": tree["metadata"] | {"namespace": "n"}}

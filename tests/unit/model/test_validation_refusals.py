@@ -7,8 +7,8 @@ import pytest
 from allotment.model.decoding import decode_all
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.model.validation.context import Context, ExpressionProblem
-from allotment.model.validation.creation_errors import refusals
+from allotment.model.validation.context import ExpressionProblem, ValidationContext
+from allotment.model.validation.creation_errors import creation_errors
 
 
 def _any_expression(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
@@ -17,7 +17,7 @@ def _any_expression(expression: str, *, stored: bool) -> tuple[ExpressionProblem
 
 def refused(text: str) -> list[str]:
     (manifest,) = decode_all(load_text(text, "file.yaml").documents).manifests
-    return [error.path for error in refusals(manifest, Context(Features("1.36"), _any_expression), {})]
+    return [error.path for error in creation_errors(manifest, ValidationContext(Features("1.36"), _any_expression), {})]
 
 
 POD = "{containers: [{name: a, resources: {claims: [{name: gpu}]}}]}"

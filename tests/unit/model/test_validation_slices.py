@@ -7,7 +7,7 @@ import pytest
 from allotment.model.features import Features
 from allotment.model.resource import DeviceTaintRule, ResourceSlice
 from allotment.model.validation import admission
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
 
 POOL = {"name": "p", "generation": 1, "resourceSliceCount": 1}
@@ -24,7 +24,7 @@ def resource_slice(**spec: Any) -> ResourceSlice:
     return value(ResourceSlice, {"metadata": {"name": "s", "resourceVersion": "1"}, "spec": fields})
 
 
-def problems(context: Context = CONTEXT, **spec: Any) -> list[str]:
+def problems(context: ValidationContext = CONTEXT, **spec: Any) -> list[str]:
     return texts(admission.create(resource_slice(**spec), context, version="v1", now=NOW).errors)
 
 
@@ -313,7 +313,7 @@ def test_upper_case_in_a_drivers_name_is_warned_about() -> None:
 
 
 def test_fields_of_features_that_are_off_vanish() -> None:
-    off = Context(Features("1.34"), check)
+    off = ValidationContext(Features("1.34"), check)
     full = resource_slice(
         allNodes=None,
         perDeviceNodeSelection=True,

@@ -9,7 +9,7 @@ from allotment.model.features import Features
 from allotment.model.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest
 from allotment.model.validation import admission
 from allotment.model.validation.claim_status import interface_address
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from tests.unit.model.validating import CONTEXT, NOW, check, texts, value
 
 SHARE = "8d0c4ddb-1c6a-4f3e-9b39-6d7a3c0c1d10"
@@ -30,7 +30,7 @@ def claim(status: Any, **meta: Any) -> ResourceClaim:
     return value(ResourceClaim, tree)
 
 
-def write(new: Any, old: Any = None, context: Context = CONTEXT, **meta: Any) -> admission.Admitted:
+def write(new: Any, old: Any = None, context: ValidationContext = CONTEXT, **meta: Any) -> admission.AdmissionResult:
     return admission.update_status(claim(new, **meta), claim(old or {}, **meta), context, version="v1", now=NOW)
 
 
@@ -212,7 +212,7 @@ def test_admin_access_of_results_needs_the_label() -> None:
 
 
 def test_fields_of_features_that_are_off_vanish() -> None:
-    off = Context(Features("1.34", {"DRAAdminAccess": False, "DRAResourceClaimDeviceStatus": False}), check)
+    off = ValidationContext(Features("1.34", {"DRAAdminAccess": False, "DRAResourceClaimDeviceStatus": False}), check)
     full = changed(
         adminAccess=True, shareID=SHARE, consumedCapacity={"m": "1"}, bindingConditions=["a"],
         bindingFailureConditions=["b"],

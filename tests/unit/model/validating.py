@@ -9,7 +9,7 @@ import msgspec
 
 from allotment.model.features import GATES, Features
 from allotment.model.quantity import Quantity
-from allotment.model.validation.context import Context, ExpressionProblem
+from allotment.model.validation.context import ExpressionProblem, ValidationContext
 from allotment.model.validation.errors import FieldError
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
     return ()
 
 
-CONTEXT = Context(ALL_ON, check)
+CONTEXT = ValidationContext(ALL_ON, check)
 
 
 def value(kind: type[T], tree: Any) -> T:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from random import Random
 
-from allotment.packing.problem import Bin, Load, Packing, Pieces, Problem, Row
+from allotment.packing.problem import BinType, CapacityRow, Load, Packing, Pieces, Problem
 
 
 @dataclass
@@ -26,12 +26,12 @@ class Exact:
         return held
 
     def _holds(self, bin: int, load: Load) -> bool:
-        sort = self.problem.bins[bin]
+        sort = self.problem.bin_types[bin]
         kinds = {kind for kind, _ in load}
         if any(a in kinds and b in kinds for a, b in self.foes):
             return False
         for kind, n in load:
-            if sort.needs[kind] is None or (sort.each and sort.each[kind] is not None and n > (sort.each[kind] or 0)):
+            if sort.needs[kind] is None or (sort.max_items and sort.max_items[kind] is not None and n > (sort.max_items[kind] or 0)):
                 return False
         for number, row in enumerate(sort.rows):
             pieces = [p for kind, n in load for p in (sort.needs[kind] or ())[number] * n]
@@ -69,26 +69,26 @@ def drawn(random: Random, *, limits: bool = False) -> tuple[Problem, Exact]:
         for _ in range(kinds)
     ]
     items = [tuple(tuple(p for p in pieces if p) for pieces in item) for item in items]
-    bins: list[Bin] = []
+    bins: list[BinType] = []
     for number in range(random.randint(1, 4)):
         units = random.randint(1, 3) if gpus else 0
-        there = [Row(f"row {r}", 1, random.randint(4, 24)) for r in range(rows)] + [Row("gpu", units, 10)]
+        there = [CapacityRow(f"row {r}", 1, random.randint(4, 24)) for r in range(rows)] + [CapacityRow("gpu", units, 10)]
         free = random.random() < 0.25
         bins.append(
-            Bin(
+            BinType(
                 name=f"bin {number}",
                 price=0 if free else random.randint(1, 40),
                 rows=tuple(there),
                 needs=tuple(item if random.random() < 0.9 else None for item in items),
-                most=random.randint(1, 2) if free or (limits and random.random() < 0.4) else None,
-                each=tuple(random.choice((None, None, 1, 2)) for _ in items) if random.random() < 0.3 else (),
+                max_count=random.randint(1, 2) if free or (limits and random.random() < 0.4) else None,
+                max_items=tuple(random.choice((None, None, 1, 2)) for _ in items) if random.random() < 0.3 else (),
                 groups=("some",) if limits and random.random() < 0.5 else (),
             )
         )
     problem = Problem(
         kinds=tuple(f"kind {k}" for k in range(kinds)),
         counts=tuple(random.randint(0, 3) for _ in range(kinds)),
-        bins=tuple(bins),
+        bin_types=tuple(bins),
         group_limits=(("some", random.randint(0, 3)),) if limits else (),
         budget=random.randint(0, 80) if limits and random.random() < 0.5 else None,
     )
@@ -113,7 +113,7 @@ def best(problem: Problem, holds: Exact) -> tuple[int, int]:
         if key in found:
             return found[key]
         number, load = loads[at]
-        bin = problem.bins[number]
+        bin = problem.bin_types[number]
         answer = search(at + 1, rest, used, spent, of if at + 1 < len(loads) and loads[at + 1][0] == number else 0)
         counts = dict(load)
         after = dict(used)
@@ -121,7 +121,7 @@ def best(problem: Problem, holds: Exact) -> tuple[int, int]:
             after[group] = after.get(group, 0) + 1
         if (
             all(rest[kind] >= n for kind, n in load)
-            and (bin.most is None or of < bin.most)
+            and (bin.max_count is None or of < bin.max_count)
             and all(after.get(group, 0) <= most for group, most in limits.items())
             and (problem.budget is None or spent + bin.price <= problem.budget)
         ):
@@ -135,7 +135,7 @@ def best(problem: Problem, holds: Exact) -> tuple[int, int]:
 
 
 def _loads(problem: Problem, holds: Exact) -> Iterator[tuple[int, Load]]:
-    for number in range(len(problem.bins)):
+    for number in range(len(problem.bin_types)):
         for counts in product(*(range(n + 1) for n in problem.counts)):
             load = tuple((kind, n) for kind, n in enumerate(counts) if n)
             if load and holds(number, load):
@@ -148,23 +148,23 @@ def check(problem: Problem, holds: Exact, packing: Packing) -> None:
     used: dict[int, int] = {}
     groups: dict[str, int] = {}
     cost = 0
-    for bought in packing.bought:
+    for bought in packing.bins:
         assert bought.count > 0
         assert bought.load == tuple(sorted(bought.load))
-        assert (bought.bin, bought.load) in holds.asked, "a load that was never accepted"
+        assert (bought.bin_type, bought.load) in holds.asked, "a load that was never accepted"
         for kind, n in bought.load:
             assert n > 0
             counts[kind] += n * bought.count
-        cost += problem.bins[bought.bin].price * bought.count
-        used[bought.bin] = used.get(bought.bin, 0) + bought.count
-        for group in problem.bins[bought.bin].groups:
+        cost += problem.bin_types[bought.bin_type].price * bought.count
+        used[bought.bin_type] = used.get(bought.bin_type, 0) + bought.count
+        for group in problem.bin_types[bought.bin_type].groups:
             groups[group] = groups.get(group, 0) + bought.count
-    for kind, n in packing.left:
+    for kind, n in packing.unpacked:
         assert n > 0
         counts[kind] += n
     assert tuple(counts) == problem.counts
     assert cost == packing.cost
     assert packing.bound <= packing.cost
-    assert all(sort.most is None or used.get(number, 0) <= sort.most for number, sort in enumerate(problem.bins))
+    assert all(sort.max_count is None or used.get(number, 0) <= sort.max_count for number, sort in enumerate(problem.bin_types))
     assert all(groups.get(group, 0) <= most for group, most in problem.group_limits)
     assert problem.budget is None or cost <= problem.budget

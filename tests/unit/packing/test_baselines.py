@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from allotment.packing.baselines import cluster_autoscaler, karpenter
-from allotment.packing.problem import Bin, Bought, Holds, Packing, Problem, Row
+from allotment.packing.problem import BinType, CapacityRow, FeasibilityCheck, PackedBins, Packing, Problem
 from tests.unit.packing.small import Exact
 
 
-def _bin(name: str, price: int, cpu: int, memory: int, *needs: tuple[int, int], most: int | None = None) -> Bin:
-    return Bin(name, price, (Row("cpu", 1, cpu), Row("memory", 1, memory)), tuple(((c,), (m,)) for c, m in needs), most)
+def _bin(name: str, price: int, cpu: int, memory: int, *needs: tuple[int, int], most: int | None = None) -> BinType:
+    return BinType(name, price, (CapacityRow("cpu", 1, cpu), CapacityRow("memory", 1, memory)), tuple(((c,), (m,)) for c, m in needs), most)
 
 
 def test_karpenter_lets_a_node_grow_while_any_type_holds_it() -> None:
@@ -21,29 +21,29 @@ def test_karpenter_lets_a_node_grow_while_any_type_holds_it() -> None:
     problem = Problem(
         ("a", "b"), (1, 1), (_bin("small", 1, 4, 8, *items), _bin("large", 5, 8, 16, *items))
     )  # fmt: skip
-    assert karpenter(problem, Exact(problem)).bought == (Bought(1, ((0, 1), (1, 1)), 1),)
+    assert karpenter(problem, Exact(problem)).bins == (PackedBins(1, ((0, 1), (1, 1)), 1),)
 
 
 def test_karpenter_takes_the_cheapest_type_that_is_left() -> None:
     items = ((4, 1),)
     problem = Problem(("a",), (1,), (_bin("large", 5, 8, 16, *items), _bin("small", 1, 4, 8, *items)))
-    assert karpenter(problem, Exact(problem)).bought == (Bought(1, ((0, 1),), 1),)
+    assert karpenter(problem, Exact(problem)).bins == (PackedBins(1, ((0, 1),), 1),)
 
 
 def test_karpenter_gives_the_next_item_to_the_node_with_the_fewest() -> None:
     """Two big items take a node each; small ones then go round."""
     items = ((6, 1), (1, 1))
     problem = Problem(("big", "small"), (2, 4), (_bin("node", 3, 8, 16, *items),))
-    assert karpenter(problem, Exact(problem)).bought == (Bought(0, ((0, 1), (1, 2)), 2),)
+    assert karpenter(problem, Exact(problem)).bins == (PackedBins(0, ((0, 1), (1, 2)), 2),)
 
 
 @pytest.mark.parametrize("rival", [karpenter, cluster_autoscaler])
-def test_nodes_that_are_there_come_first(rival: Callable[[Problem, Holds], Packing]) -> None:
+def test_nodes_that_are_there_come_first(rival: Callable[[Problem, FeasibilityCheck], Packing]) -> None:
     items = ((4, 1),)
     problem = Problem(("a",), (3,), (_bin("new", 5, 8, 16, *items), _bin("there", 0, 8, 16, *items, most=1)))
     packing = rival(problem, Exact(problem))
     assert packing.cost == 5
-    assert Bought(1, ((0, 2),), 1) in packing.bought
+    assert PackedBins(1, ((0, 2),), 1) in packing.bins
 
 
 def test_cluster_autoscaler_sees_cpu_and_memory_only() -> None:
@@ -58,8 +58,8 @@ def test_cluster_autoscaler_sees_cpu_and_memory_only() -> None:
 def test_cluster_autoscaler_buys_one_sort_a_loop() -> None:
     """``most-pods`` takes the sort that helps both kinds, for both."""
     bins = (
-        Bin("only a", 1, (Row("cpu", 1, 4),), (((4,),), None)),
-        Bin("both", 7, (Row("cpu", 1, 4),), (((4,),), ((4,),))),
+        BinType("only a", 1, (CapacityRow("cpu", 1, 4),), (((4,),), None)),
+        BinType("both", 7, (CapacityRow("cpu", 1, 4),), (((4,),), ((4,),))),
     )
     problem = Problem(("a", "b"), (1, 1), bins)
     packing = cluster_autoscaler(problem, Exact(problem), "most-pods")
@@ -72,5 +72,5 @@ def test_a_limit_leaves_items() -> None:
     problem = Problem(("a",), (3,), (_bin("node", 5, 4, 16, *items, most=2),))
     for rival in (karpenter, cluster_autoscaler):
         packing = rival(problem, Exact(problem))
-        assert packing.left == ((0, 1),)
+        assert packing.unpacked == ((0, 1),)
         assert packing.cost == packing.bound == 10

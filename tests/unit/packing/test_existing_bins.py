@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from allotment.packing.existing_bins import crowd
-from allotment.packing.problem import Bin, Problem, Row
+from allotment.packing.problem import BinType, CapacityRow, Problem
 from allotment.packing.solve import lower_bound, solve
 from tests.unit.packing.small import Exact, check
 
@@ -14,10 +14,10 @@ def _problem(seed: int, nodes: int, items: int) -> Problem:
     random = Random(seed)
     needs = (((3,), (2,)), ((5,), (1,)), ((1,), (6,)))
     there = [
-        Bin(f"node {n}", 0, (Row("cpu", 1, random.randint(3, 9)), Row("memory", 1, random.randint(2, 9))), needs, 1)
+        BinType(f"node {n}", 0, (CapacityRow("cpu", 1, random.randint(3, 9)), CapacityRow("memory", 1, random.randint(2, 9))), needs, 1)
         for n in range(nodes)
     ]
-    new = Bin("new", 10, (Row("cpu", 1, 16), Row("memory", 1, 16)), needs)
+    new = BinType("new", 10, (CapacityRow("cpu", 1, 16), CapacityRow("memory", 1, 16)), needs)
     return Problem(("a", "b", "c"), (items, items, items), (*there, new))
 
 
@@ -28,10 +28,10 @@ def test_what_is_free_is_filled_before_anything_is_bought() -> None:
     left = iter(range(900))
     packing = solve(problem, holds, keep_going=lambda: next(left, None) is not None)
     check(problem, holds, packing)
-    assert not packing.left
+    assert not packing.unpacked
     assert 0 < packing.bound <= packing.cost
     # Alone on new machines they would cost far more.
-    assert packing.cost < 0.7 * lower_bound(Problem(problem.kinds, problem.counts, problem.bins[-1:]))
+    assert packing.cost < 0.7 * lower_bound(Problem(problem.kinds, problem.counts, problem.bin_types[-1:]))
 
 
 def test_a_crowd_with_room_for_all_costs_nothing() -> None:
@@ -40,5 +40,5 @@ def test_a_crowd_with_room_for_all_costs_nothing() -> None:
     packing = solve(problem, holds, keep_going=lambda: True)
     check(problem, holds, packing)
     assert packing.cost == packing.bound == 0
-    assert not packing.left
+    assert not packing.unpacked
     assert lower_bound(problem) == 0

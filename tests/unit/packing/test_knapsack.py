@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allotment.packing.bin_types import sort_of
 from allotment.packing.cutting_planes import Sharpened, Weighings
 from allotment.packing.knapsack import fill
-from allotment.packing.oracle import Truth
+from allotment.packing.oracle import FeasibilityOracle
 from allotment.packing.pricing import Effort, price
 from allotment.packing.problem import Problem
 from tests.unit.packing.small import Exact, drawn
@@ -33,7 +33,7 @@ def test_no_load_is_worth_more_than_the_bound(seed: int, width: int, asked: floa
     problem, holds = drawn(random)
     values = [random.choice((0.0, random.random() * 30)) for _ in problem.kinds]
     items = np.array(values)
-    for number in range(len(problem.bins)):
+    for number in range(len(problem.bin_types)):
         sort = sort_of(problem, number)
         if not len(sort.kinds):
             continue
@@ -52,14 +52,14 @@ def test_a_careful_search_finds_the_best_and_proves_it(seed: int, asked: float) 
     random = Random(seed)
     problem, holds = drawn(random)
     values = [random.random() * 30 for _ in problem.kinds]
-    truth = Truth(problem, holds)
+    truth = FeasibilityOracle(problem, holds)
     rows_only = Exact(problem)
-    for number in range(len(problem.bins)):
+    for number in range(len(problem.bin_types)):
         sort = sort_of(problem, number)
         if not len(sort.kinds):
             continue
         sharp = Sharpened(problem, sort, Weighings())
-        found = price(sharp, np.array(values), asked, truth.allows, Effort(50, 500, 6, 500), most=3)
+        found = price(sharp, np.array(values), asked, truth.fits_rows, Effort(50, 500, 6, 500), most=3)
         best = _best(problem, rows_only, values, number)
         assert max(found.bound, asked) >= best
         if best > asked * 1.001:
@@ -71,7 +71,7 @@ def test_prices_that_come_from_nowhere_still_make_a_valid_bound() -> None:
     """The width of one partial load: nearly everything is dropped, and the bound remembers it."""
     problem, holds = drawn(Random(11))
     items = np.ones(len(problem.kinds))
-    for number in range(len(problem.bins)):
+    for number in range(len(problem.bin_types)):
         sort = sort_of(problem, number)
         found = fill(sort, items[sort.kinds], sort.alone, np.zeros(len(sort.capacity)), 0.0, width=1)
         assert found.bound >= _best(problem, holds, list(items), number)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.packing.baselines import cluster_autoscaler, karpenter
-from allotment.packing.problem import Bin, Bought, Packing, Problem, Row, needed
+from allotment.packing.problem import BinType, CapacityRow, PackedBins, Packing, Problem, counts_without
 from allotment.packing.simple_bound import simple_bound
 from allotment.packing.solve import lower_bound, solve
 from tests.unit.packing.small import Exact, best, check, drawn
@@ -31,10 +31,10 @@ def counted(steps: int) -> Callable[[], bool]:
     return keep_going
 
 
-def plain(price: int, *rows: Row, needs: tuple[tuple[int, ...], ...], most: int | None = None) -> Bin:
+def plain(price: int, *rows: CapacityRow, needs: tuple[tuple[int, ...], ...], most: int | None = None) -> BinType:
     """A bin whose items take at most one piece of each row."""
     taken = tuple(tuple((piece,) if piece else () for piece in item) for item in needs)
-    return Bin(f"bin at {price}", price, rows, taken, most)
+    return BinType(f"bin at {price}", price, rows, taken, most)
 
 
 def solved(problem: Problem, steps: int = 300) -> Packing:
@@ -54,15 +54,15 @@ def test_no_better_answer_exists_than_bounds_and_answers_say(first: int) -> None
         holds.asked.clear()
         packing = solve(problem, holds, keep_going=counted(30))
         check(problem, holds, packing)
-        served = needed(problem, packing.left)
-        if packing.left:
+        served = counts_without(problem, packing.unpacked)
+        if packing.unpacked:
             none_left, optimum = best(replace(problem, counts=served), Exact(problem, holds.foes))
             assert none_left == 0
-        assert sum(n for _, n in packing.left) >= left
+        assert sum(n for _, n in packing.unpacked) >= left
         assert packing.bound <= optimum <= packing.cost, seed
-        assert lower_bound(problem, packing.left) <= optimum, seed
+        assert lower_bound(problem, packing.unpacked) <= optimum, seed
         assert simple_bound(problem, served) <= optimum, seed
-        worse += sum(n for _, n in packing.left) > left or packing.cost > optimum
+        worse += sum(n for _, n in packing.unpacked) > left or packing.cost > optimum
         for rival in (karpenter, cluster_autoscaler):
             theirs = rival(problem, holds)
             check(problem, holds, theirs)
@@ -71,7 +71,7 @@ def test_no_better_answer_exists_than_bounds_and_answers_say(first: int) -> None
 
 
 def _rank(packing: Packing) -> tuple[int, int]:
-    return sum(n for _, n in packing.left), packing.cost
+    return sum(n for _, n in packing.unpacked), packing.cost
 
 
 @given(seed=st.integers(1 << 20, 1 << 40), limits=st.booleans())
@@ -81,7 +81,7 @@ def test_every_promise_of_an_answer_holds(seed: int, limits: bool) -> None:
     check(problem, holds, packing)
     left, optimum = best(problem, holds)
     assert _rank(packing) >= (left, optimum)
-    if not left and not packing.left:
+    if not left and not packing.unpacked:
         assert packing.bound <= optimum
 
 
@@ -93,74 +93,74 @@ def test_the_same_steps_give_the_same_answer(seed: int) -> None:
 
 
 def test_one_item_has_one_bin() -> None:
-    problem = Problem(("a",), (1,), (plain(5, Row("cpu", 1, 10), needs=((7,),)),))
-    assert solved(problem) == Packing((Bought(0, ((0, 1),), 1),), 5, 5)
+    problem = Problem(("a",), (1,), (plain(5, CapacityRow("cpu", 1, 10), needs=((7,),)),))
+    assert solved(problem) == Packing((PackedBins(0, ((0, 1),), 1),), 5, 5)
 
 
 def test_nothing_to_pack_costs_nothing() -> None:
-    problem = Problem(("a",), (0,), (plain(5, Row("cpu", 1, 10), needs=((7,),)),))
+    problem = Problem(("a",), (0,), (plain(5, CapacityRow("cpu", 1, 10), needs=((7,),)),))
     assert solved(problem) == Packing((), 0, 0)
 
 
 def test_three_shares_over_half_need_three_units() -> None:
     """1.8 units by their sum, 3 in truth, and the bound knows it."""
-    problem = Problem(("share",), (3,), (plain(10, Row("gpu", 1, 1000), needs=((600,),)),))
+    problem = Problem(("share",), (3,), (plain(10, CapacityRow("gpu", 1, 1000), needs=((600,),)),))
     assert lower_bound(problem) == 30
     assert simple_bound(problem, problem.counts) == 30
     assert solved(problem).cost == 30
 
 
 def test_seven_sevenths_are_one() -> None:
-    problem = Problem(("1g",), (7,), (plain(21, Row("gpu", 1, 7), needs=((1,),)),))
-    assert solved(problem) == Packing((Bought(0, ((0, 7),), 1),), 21, 21)
+    problem = Problem(("1g",), (7,), (plain(21, CapacityRow("gpu", 1, 7), needs=((1,),)),))
+    assert solved(problem) == Packing((PackedBins(0, ((0, 7),), 1),), 21, 21)
 
 
 def test_what_is_there_is_used_before_anything_is_bought() -> None:
-    row = Row("cpu", 1, 10)
+    row = CapacityRow("cpu", 1, 10)
     problem = Problem(("a",), (5,), (plain(8, row, needs=((4,),)), plain(0, row, needs=((4,),), most=2)))
     packing = solved(problem)
     assert packing.cost == packing.bound == 8
-    assert sum(bought.count for bought in packing.bought if bought.bin == 1) == 2
+    assert sum(bought.count for bought in packing.bins if bought.bin_type == 1) == 2
 
 
 def test_a_whole_item_counts_as_all_units() -> None:
     """Eight pieces of a whole unit each leave no room for a share."""
-    eight = Bin("8x", 80, (Row("gpu", 8, 100),), (((100,) * 8,), ((10,),)))
-    one = Bin("1x", 12, (Row("gpu", 1, 100),), (None, ((10,),)))
+    eight = BinType("8x", 80, (CapacityRow("gpu", 8, 100),), (((100,) * 8,), ((10,),)))
+    one = BinType("1x", 12, (CapacityRow("gpu", 1, 100),), (None, ((10,),)))
     packing = solved(Problem(("all", "share"), (1, 10), (eight, one)))
     assert packing.cost == packing.bound == 92
 
 
 def test_what_the_check_refuses_is_packed_another_way() -> None:
     """Rows would allow both in one bin."""
-    row = Row("cpu", 1, 10)
+    row = CapacityRow("cpu", 1, 10)
     problem = Problem(("a", "b"), (2, 2), (plain(10, row, needs=((5,), (5,))),))
     holds = Exact(problem, frozenset({(0, 1)}))
     packing = solve(problem, holds, keep_going=counted(200))
     check(problem, holds, packing)
-    assert {bought.load for bought in packing.bought} == {((0, 2),), ((1, 2),)}
+    assert {bought.load for bought in packing.bins} == {((0, 2),), ((1, 2),)}
 
 
 def test_what_no_bin_takes_is_left_and_said() -> None:
-    problem = Problem(("a", "huge"), (1, 2), (plain(5, Row("cpu", 1, 10), needs=((7,), (70,))),))
+    problem = Problem(("a", "huge"), (1, 2), (plain(5, CapacityRow("cpu", 1, 10), needs=((7,), (70,))),))
     packing = solved(problem)
-    assert packing.left == ((1, 2),)
+    assert packing.unpacked == ((1, 2),)
     assert packing.cost == packing.bound == 5
-    never = Problem(("a", "alien"), (1, 1), (Bin("bin", 5, (Row("cpu", 1, 10),), (((7,),), None)),))
+    never = Problem(("a", "alien"), (1, 1), (BinType("bin", 5, (CapacityRow("cpu", 1, 10),), (((7,),), None)),))
     assert solved(never).notes == ("no sort of bin takes alien",)
 
 
 def test_a_budget_serves_as_many_as_it_can() -> None:
-    row = Row("cpu", 1, 10)
+    row = CapacityRow("cpu", 1, 10)
     problem = Problem(("small", "big"), (4, 2), (plain(10, row, needs=((5,), (10,))),), budget=25)
     packing = solved(problem)
-    assert packing.left == ((1, 2),)
+    assert packing.unpacked == ((1, 2),)
     assert packing.cost == 20
     assert "the budget of 25" in packing.notes[0]
 
 
 def test_a_limit_of_a_group_is_kept() -> None:
-    row = Row("cpu", 1, 10)
+    row = CapacityRow("cpu", 1, 10)
     spot = replace(plain(1, row, needs=((10,),)), groups=("spot",))
     problem = Problem(("a",), (5,), (spot, plain(4, row, needs=((10,),))), group_limits=(("spot", 2),))
     packing = solved(problem)
@@ -168,7 +168,7 @@ def test_a_limit_of_a_group_is_kept() -> None:
 
 
 def test_many_equal_items_cost_no_more_time_than_a_few() -> None:
-    row = Row("gpu", 1, 1000)
+    row = CapacityRow("gpu", 1, 1000)
     problem = Problem(("third", "half"), (30_000, 20_000), (plain(7, row, needs=((333,), (500,))),))
     packing = solved(problem)
     assert packing.cost == packing.bound == 7 * (10_000 + 10_000)
@@ -193,5 +193,5 @@ def test_without_a_solver_there_is_still_an_answer(monkeypatch: pytest.MonkeyPat
         packing = solve(problem, holds, keep_going=counted(100))
         check(problem, holds, packing)
         assert packing.cost == packing.bound or any("highspy" in note for note in packing.notes)
-        if not packing.left:
+        if not packing.unpacked:
             assert packing.bound <= best(problem, holds)[1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.packing.dual_feasible import tuned, weighings
-from allotment.packing.oracle import in_units
+from allotment.packing.oracle import fits_units
 from allotment.packing.unit_weights import unit_weights
 from tests.unit.packing.small import fits
 
@@ -58,4 +58,4 @@ def test_found_weights_refuse_what_sums_allow() -> None:
 @given(st.lists(st.integers(1, 10), max_size=9), st.integers(1, 4))
 def test_pieces_are_put_into_units_whenever_they_fit(pieces: list[int], units: int) -> None:
     pieces.sort(reverse=True)
-    assert in_units(units, 10, tuple(pieces)) == fits(tuple(pieces), (10,) * units)
+    assert fits_units(units, 10, tuple(pieces)) == fits(tuple(pieces), (10,) * units)

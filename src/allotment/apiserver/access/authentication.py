@@ -18,7 +18,7 @@ from allotment.apiserver.http_messages import Request
 from allotment.apiserver.kinds.kind import Reader, User
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED: Final = "system:authenticated"
@@ -127,4 +127,4 @@ def _refused(group: str, resource: str, name: str, why: str) -> StatusError:
     qualified = f"{resource}.{group}" if group else resource
     details = {"name": name, "group": group, "kind": resource}
     message = f"{qualified} {quote(name)} is forbidden: {why}"
-    return StatusError(failure(403, "Forbidden", message, {key: value for key, value in details.items() if value}))
+    return StatusError(failure_status(403, "Forbidden", message, {key: value for key, value in details.items() if value}))

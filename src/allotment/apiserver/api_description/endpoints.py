@@ -24,7 +24,7 @@ from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, 
 from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import Kind
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -213,7 +213,7 @@ def not_found() -> Response:
 
 
 def _no_such_version() -> Response:
-    status = failure(404, "NotFound", "the server could not find the requested resource", {})
+    status = failure_status(404, "NotFound", "the server could not find the requested resource", {})
     return Response(404, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 
 
@@ -236,7 +236,7 @@ def _tagged(request: Request, made: _Document, media: str, caching: tuple[str, s
 
 def _not_acceptable() -> Response:
     message = f"only the following media types are accepted: {_JSON}, {MEDIA_TYPE}"
-    status = failure(406, "NotAcceptable", message, {})
+    status = failure_status(406, "NotAcceptable", message, {})
     return Response(406, (_PRIVATE, ("content-type", _JSON)), msgspec.json.encode(status))
 
 

@@ -12,7 +12,7 @@ from allotment.apiserver.api_description.groups import group_version, subresourc
 from allotment.apiserver.api_description.operations import Schemas, paths, resources_path
 from allotment.apiserver.api_description.schemas import META, PREFIX, Components
 from allotment.apiserver.kinds.kind import Kind
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
 
 _SECURITY: Final = {
@@ -110,7 +110,7 @@ def _schemas(components: Components, kind: Kind, version: str) -> Schemas:
     )
 
 
-def _meta(kind: str) -> Shape:
+def _meta(kind: str) -> TypeShape:
     shape = shape_of("meta.k8s.io/v1", kind)
     assert shape is not None
     return shape

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from allotment.model.fields import Field, Shape
+from allotment.model.fields import Field, TypeShape
 from allotment.model.trees import Tree
 
 
@@ -19,7 +19,7 @@ def _texts() -> Mapping[str, Mapping[str, str]]:
     return msgspec.json.decode(packed, type=dict[str, dict[str, str]])
 
 
-def description(struct: Shape, field: str = "") -> str:
+def description(struct: TypeShape, field: str = "") -> str:
     """The text for a struct or one of its fields; empty where there is none. Versions of a struct share theirs.
 
     >>> from allotment.model.fields import shape_of
@@ -64,7 +64,7 @@ _SPECIAL: Final[Mapping[str, tuple[str, Tree]]] = {
 }
 
 
-def schema_name(shape: Shape) -> str:
+def schema_name(shape: TypeShape) -> str:
     """The name of a struct's schema.
 
     >>> from allotment.model.fields import shape_of
@@ -81,7 +81,7 @@ class Components:
     def __init__(self) -> None:
         self.schemas: dict[str, Tree] = {}
 
-    def reference(self, shape: Shape) -> Tree:
+    def reference(self, shape: TypeShape) -> Tree:
         """A reference to a struct's schema, which is then among the components."""
         name = schema_name(shape)
         if name not in self.schemas:
@@ -89,7 +89,7 @@ class Components:
             self.schemas[name] = self._struct(shape)
         return {"$ref": PREFIX + name}
 
-    def value(self, shape: Shape) -> Tree:
+    def value(self, shape: TypeShape) -> Tree:
         """The schema of any value."""
         if shape.form == "struct":
             return self.reference(shape)
@@ -106,7 +106,7 @@ class Components:
         self.schemas.setdefault(name, schema)
         return {"$ref": PREFIX + name}
 
-    def _struct(self, shape: Shape) -> Tree:
+    def _struct(self, shape: TypeShape) -> Tree:
         schema: Tree = {"type": "object"}
         if text := description(shape):
             schema = {"description": text, **schema}
@@ -120,18 +120,18 @@ class Components:
             schema["x-kubernetes-map-type"] = "atomic"
         return schema
 
-    def _property(self, struct: Shape, name: str, field: Field) -> Tree:
+    def _property(self, struct: TypeShape, name: str, field: Field) -> Tree:
         schema = self.value(field.shape)
         more: Tree = {}
         if text := description(struct, name):
             more["description"] = text
         if field.default is not None:
             more["default"] = field.default
-        elif field.always and field.shape.form == "struct":
+        elif field.always_printed and field.shape.form == "struct":
             more["default"] = {}
         if field.shape.form == "slice":
             # Lists that are types of their own say nothing here.
-            more |= {} if field.message else _list_facts(field)
+            more |= {} if field.is_wrapped else _list_facts(field)
         elif field.map_type == "atomic" and (field.shape.form == "map" or field.shape.map_type != "atomic"):
             more["x-kubernetes-map-type"] = "atomic"
         if field.merge_key:

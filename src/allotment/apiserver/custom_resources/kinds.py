@@ -13,7 +13,7 @@ from allotment.apiserver.custom_resources.schema_validation import problems
 from allotment.apiserver.custom_resources.shapes import EMBEDDED, object_shape
 from allotment.apiserver.custom_resources.validation_rules import Judge
 from allotment.apiserver.kinds.kind import Kind, Rules, Write
-from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, text_of
+from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import Errors, ErrorType, FieldError, invalid, required
 
@@ -167,7 +167,7 @@ def _selectable(version: Tree) -> dict[str, Callable[[Tree], str]]:
         path = field["jsonPath"]
         try:
             template = parse(f"{{{path}}}")
-        except BadTemplate:
+        except TemplateError:
             continue
 
         def read(tree: Tree, template: Template = template) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from allotment.apiserver.kinds.kind import Column, Reader, Table
 from allotment.apiserver.reads.columns import age
 from allotment.apiserver.reads.columns import columns as named
-from allotment.model.jsonpath import BadTemplate, EvaluationError, Template, parse, text_of
+from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -24,7 +24,7 @@ def table_of(columns: list[Tree]) -> Table:
     for column in columns or [_AGE]:
         try:
             paths.append((parse(f"{{{column['jsonPath']}}}"), column["type"]))
-        except BadTemplate:
+        except TemplateError:
             break
         shown.append(column)
     heads = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.model.fields import Field, Shape, shape_of
+from allotment.model.fields import Field, TypeShape, shape_of
 from allotment.model.trees import Tree
 
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
@@ -19,10 +19,10 @@ LIST_KEYS: Final = "x-kubernetes-list-map-keys"
 MAP_TYPE: Final = "x-kubernetes-map-type"
 
 _SCALARS: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
-_STRING: Final = Shape("string", "string")
+_STRING: Final = TypeShape("string", "string")
 
 
-def object_shape(schema: Tree) -> Shape:
+def object_shape(schema: Tree) -> TypeShape:
     """The shape of a whole object, with what every object has."""
     shape = shape_from(schema)
     if shape.form != "struct":
@@ -31,32 +31,32 @@ def object_shape(schema: Tree) -> Shape:
     return shape
 
 
-def shape_from(schema: Tree) -> Shape:
+def shape_from(schema: Tree) -> TypeShape:
     """The shape of any value."""
     if schema.get(INT_OR_STRING):
-        return Shape("IntOrString", "intstr.IntOrString")
+        return TypeShape("IntOrString", "intstr.IntOrString")
     match schema.get("type"):
         case "object":
             values = schema.get("additionalProperties")
             if values and not schema.get("properties"):
-                shape = Shape("map", "map", map_type=schema.get(MAP_TYPE, "granular"))
+                shape = TypeShape("map", "map", map_type=schema.get(MAP_TYPE, "granular"))
                 shape.element = shape_from(values) if isinstance(values, dict) else _anything()
                 return shape
             return _struct(schema)
         case "array":
-            shape = Shape("slice", "slice")
+            shape = TypeShape("slice", "slice")
             items = schema.get("items")
             shape.element = shape_from(items) if isinstance(items, dict) else _anything()
             shape.list_type = schema.get(LIST_TYPE, "atomic")
             shape.list_keys = tuple(schema.get(LIST_KEYS) or ())
             return shape
         case str(scalar) if scalar in _SCALARS:
-            return Shape(_SCALARS[scalar], scalar)
+            return TypeShape(_SCALARS[scalar], scalar)
     return _anything()
 
 
-def _struct(schema: Tree) -> Shape:
-    shape = Shape("struct", "object", map_type=schema.get(MAP_TYPE, "granular"))
+def _struct(schema: Tree) -> TypeShape:
+    shape = TypeShape("struct", "object", map_type=schema.get(MAP_TYPE, "granular"))
     required = schema.get("required") or ()
     if schema.get(EMBEDDED):
         shape.fields = _identity()
@@ -85,5 +85,5 @@ def _identity() -> dict[str, Field]:
     return {"apiVersion": Field(_STRING), "kind": Field(_STRING), "metadata": pod.fields["metadata"]}
 
 
-def _anything() -> Shape:
-    return Shape("any", "interface {}")
+def _anything() -> TypeShape:
+    return TypeShape("any", "interface {}")

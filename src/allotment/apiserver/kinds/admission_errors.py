@@ -6,7 +6,7 @@ from typing import Any
 
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 
 def _details(bucket: str, name: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def forbidden(bucket: str, name: str, why: str) -> StatusError:
     pods "x" is forbidden: no PriorityClass with name ghost was found
     """
     subject = f"{bucket} {quote(name)}" if name else bucket
-    return StatusError(failure(403, "Forbidden", f"{subject} is forbidden: {why}", _details(bucket, name)))
+    return StatusError(failure_status(403, "Forbidden", f"{subject} is forbidden: {why}", _details(bucket, name)))
 
 
 def too_many_requests(message: str, cause: dict[str, str], retry_after: int) -> StatusError:
@@ -30,4 +30,4 @@ def too_many_requests(message: str, cause: dict[str, str], retry_after: int) -> 
     details: dict[str, Any] = {"causes": [cause]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
-    return StatusError(failure(429, "TooManyRequests", message, details))
+    return StatusError(failure_status(429, "TooManyRequests", message, details))

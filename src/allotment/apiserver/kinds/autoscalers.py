@@ -15,7 +15,7 @@ from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 Check = Callable[[Tree, str], Errors]
 
@@ -78,13 +78,13 @@ def _metric(metric: Tree, path: str) -> Errors:
     if not sort:
         yield required(f"{path}.type", "must specify a metric source type")
     if sort not in _SOURCES:
-        yield not_supported(f"{path}.type", Named(sort), sorted(_SOURCES))
+        yield not_supported(f"{path}.type", GoNamedString(sort), sorted(_SOURCES))
     given = [field for field in ("object", "external", "pods", "resource", "containerResource") if metric.get(field)]
     if given:
         yield from _CHECKS[given[0]](metric[given[0]], f"{path}.{given[0]}")
     expected = _SOURCES.get(sort)
     if expected is None:
-        yield not_supported(f"{path}.type", Named(sort), sorted(_SOURCES))
+        yield not_supported(f"{path}.type", GoNamedString(sort), sorted(_SOURCES))
     elif not metric.get(expected):
         yield required(f"{path}.{expected}", "must populate information for the given metric source")
     if len(given) != 1:
@@ -103,7 +103,7 @@ def _target(target: Tree, path: str) -> Errors:
     if not sort:
         yield required(f"{path}.type", "must specify a metric target type")
     if sort not in _TARGETS:
-        yield invalid(f"{path}.type", Named(sort), "must be either Utilization, Value, or AverageValue")
+        yield invalid(f"{path}.type", GoNamedString(sort), "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
         if target.get(field) is not None and (amount := Quantity.parse(str(target[field]))).nano <= 0:
             yield invalid(f"{path}.{field}", str(amount), "must be positive")
@@ -191,7 +191,7 @@ def _scaling(rules: Tree, path: str) -> Errors:
         yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
     chosen = rules.get("selectPolicy")
     if chosen is not None and chosen not in _POLICIES:
-        yield not_supported(f"{path}.selectPolicy", Named(chosen), _POLICIES)
+        yield not_supported(f"{path}.selectPolicy", GoNamedString(chosen), _POLICIES)
     policies: Sequence[Tree] = rules.get("policies") or ()
     if not policies:
         yield required(f"{path}.policies", "must specify at least one Policy")
@@ -202,7 +202,7 @@ def _scaling(rules: Tree, path: str) -> Errors:
 def _policy(policy: Tree, path: str) -> Errors:
     way, value, period = policy.get("type") or "", policy.get("value") or 0, policy.get("periodSeconds") or 0
     if way not in _WAYS:
-        yield not_supported(f"{path}.type", Named(way), _WAYS)
+        yield not_supported(f"{path}.type", GoNamedString(way), _WAYS)
     if value <= 0:
         yield invalid(f"{path}.value", value, "must be greater than zero")
     if period <= 0:

@@ -14,7 +14,7 @@ from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, immutable, invalid, not_supported, required
-from allotment.model.validation.gotext import Fields, Named
+from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 #: Who speaks for the lab's simulated nodes: they are ready when they come, so they need no taint.
 SIMULATED: Final = "system:node:simulated"
@@ -49,9 +49,9 @@ def _taints(spec: Tree) -> Errors:
         if problems := names.label_value_problems(value):
             yield invalid(f"{at}.value", value, ";".join(problems))
         if effect not in _EFFECTS:
-            yield not_supported(f"{at}.effect", Named(effect), _EFFECTS) if effect else required(f"{at}.effect")
+            yield not_supported(f"{at}.effect", GoNamedString(effect), _EFFECTS) if effect else required(f"{at}.effect")
         if (key, effect) in seen:
-            shown = Fields(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
+            shown = GoStruct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
             yield duplicate(at, shown)._replace(detail="taints must be unique by key and effect pair")
         seen.add((key, effect))
 
@@ -158,7 +158,7 @@ def _priority_class(tree: Tree, write: Write) -> Errors:
     policy = tree.get("preemptionPolicy")
     if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
         choices = ("PreemptLowerPriority", "Never")
-        yield not_supported("preemptionPolicy", Named(policy), choices) if policy else required("preemptionPolicy")
+        yield not_supported("preemptionPolicy", GoNamedString(policy), choices) if policy else required("preemptionPolicy")
 
 
 def _priority_class_update(new: Tree, old: Tree, write: Write) -> Errors:
@@ -184,7 +184,7 @@ def _budget(tree: Tree, write: Write) -> Errors:
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if least is not None and most is not None:
-        shown = Fields(
+        shown = GoStruct(
             MinAvailable=least, Selector=spec.get("selector"), MaxUnavailable=most, UnhealthyPodEvictionPolicy=policy
         )
         yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
@@ -207,7 +207,7 @@ def _runtime_class(tree: Tree, write: Write) -> Errors:
     keys = [tuple(item.get(part) or "" for part in ("key", "operator", "value", "effect")) for item in tolerated]
     for index, key in enumerate(keys):
         if key in keys[:index]:
-            shown = Fields(zip(("Key", "Operator", "Value", "Effect"), key, strict=True))
+            shown = GoStruct(zip(("Key", "Operator", "Value", "Effect"), key, strict=True))
             shown["TolerationSeconds"] = tolerated[index].get("tolerationSeconds")
             yield duplicate(f"scheduling.tolerations[{index}]", shown)
 

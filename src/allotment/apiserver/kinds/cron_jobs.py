@@ -12,7 +12,7 @@ from allotment.apiserver.kinds.jobs import job_spec
 from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, not_supported, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _MACROS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _EVERY: Final = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+").fullmatch
@@ -83,7 +83,7 @@ def _cron_job_spec(spec: Tree, old: Tree | None = None) -> Errors:
     policy = spec.get("concurrencyPolicy") or ""
     if policy not in _POLICIES:
         at = "spec.concurrencyPolicy"
-        yield not_supported(at, Named(policy), _POLICIES) if policy else required(at)
+        yield not_supported(at, GoNamedString(policy), _POLICIES) if policy else required(at)
     inner = (spec.get("jobTemplate") or {}).get("spec") or {}
     yield from job_spec(inner, "spec.jobTemplate.spec")
     if inner.get("selector") is not None:

@@ -16,7 +16,7 @@ from allotment.cel.validation_context import validation_context
 from allotment.model.features import GATES, Features
 from allotment.model.fields import GROUP, shape_of
 from allotment.model.meta import Object
-from allotment.model.normal_form import normal
+from allotment.model.normal_form import normalize
 from allotment.model.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -27,7 +27,7 @@ from allotment.model.resource import (
 )
 from allotment.model.trees import Tree, read_value, to_tree, to_value
 from allotment.model.validation import admission
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import FieldError
 from allotment.model.versions import from_v1, to_v1
 
@@ -53,7 +53,7 @@ def _relabelled(stored: str) -> Callable[[Tree, str], Tree]:
     return relabel
 
 
-def _rules(value: type[Object], context: Context) -> Rules:
+def _rules(value: type[Object], context: ValidationContext) -> Rules:
     """Rules of a kind: to a value, judged, and back."""
 
     def create(tree: Tree, write: Write) -> Judged:
@@ -91,7 +91,7 @@ def _beside(new: Tree, value: type[V], old: Tree, before: V) -> V:
 
 
 def _judged(
-    admitted: admission.Admitted, tree: Tree, write: Write, old: Tree, before: Object | None
+    admitted: admission.AdmissionResult, tree: Tree, write: Write, old: Tree, before: Object | None
 ) -> Judged:  # fmt: skip
     """The tree to store. ``before`` is the value of ``old``: parts that did not change are its very parts."""
     if admitted.errors:
@@ -105,7 +105,7 @@ def _judged(
             made[name] = old[name]
         elif part is not None:
             made[name] = to_tree(part)
-    return normal(made, shape_of(tree["apiVersion"], tree["kind"]), old), ()
+    return normalize(made, shape_of(tree["apiVersion"], tree["kind"]), old), ()
 
 
 def _namespace_labels(write: Write) -> Mapping[str, str]:
@@ -134,7 +134,7 @@ def _deprecations(kind: str) -> Mapping[str, str]:
     }
 
 
-def _kind(value: type[Object], plural: str, context: Context, *, namespaced: bool = False, **more: Any) -> Kind:
+def _kind(value: type[Object], plural: str, context: ValidationContext, *, namespaced: bool = False, **more: Any) -> Kind:
     kind = value.__name__
     return Kind(
         GROUP, _VERSIONS, kind, plural, namespaced, kind.lower(), rules=_rules(value, context),
@@ -143,7 +143,7 @@ def _kind(value: type[Object], plural: str, context: Context, *, namespaced: boo
     )  # fmt: skip
 
 
-def _alike(value: type[Object], plural: str, context: Context, *versions: str, **more: Any) -> Kind:
+def _alike(value: type[Object], plural: str, context: ValidationContext, *versions: str, **more: Any) -> Kind:
     """A kind whose versions differ in nothing but their name."""
     kind = value.__name__
     return Kind(

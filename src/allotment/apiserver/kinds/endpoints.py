@@ -11,7 +11,7 @@ from allotment.apiserver.kinds.service_spec import NO_ADDRESS, external_address,
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, immutable, invalid, not_supported, required, too_many
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -26,7 +26,7 @@ _MOST_ADDRESSES: Final = 100
 def _slice(tree: Tree, write: Write) -> Errors:
     kind = tree.get("addressType") or ""
     if kind not in _ADDRESS_TYPES:
-        yield not_supported("addressType", Named(kind), _ADDRESS_TYPES) if kind else required("addressType")
+        yield not_supported("addressType", GoNamedString(kind), _ADDRESS_TYPES) if kind else required("addressType")
     yield from _ports(tree.get("ports") or ())
     endpoints: Sequence[Tree] = tree.get("endpoints") or ()
     if len(endpoints) > _MOST_ENDPOINTS:
@@ -39,7 +39,7 @@ def _slice(tree: Tree, write: Write) -> Errors:
 def _slice_updated(new: Tree, old: Tree, write: Write) -> Errors:
     yield from _slice(new, write)
     if new.get("addressType") != old.get("addressType"):
-        yield immutable("addressType", Named(new.get("addressType") or ""))
+        yield immutable("addressType", GoNamedString(new.get("addressType") or ""))
 
 
 def _ports(ports: Sequence[Tree]) -> Errors:
@@ -60,7 +60,7 @@ def _ports(ports: Sequence[Tree]) -> Errors:
 def _protocol(port: Tree, path: str) -> Errors:
     protocol, at = port.get("protocol") or "", f"{path}.protocol"
     if protocol not in _PROTOCOLS:
-        yield not_supported(at, Named(protocol), _PROTOCOLS) if protocol else required(at)
+        yield not_supported(at, GoNamedString(protocol), _PROTOCOLS) if protocol else required(at)
     if port.get("appProtocol") is not None:
         yield from names.label_key(port["appProtocol"], f"{path}.appProtocol")
 

@@ -11,7 +11,7 @@ from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Fields
+from allotment.model.validation.gotext import GoStruct
 
 _PORT_NAME: Final = re.compile("[-a-z0-9]+").fullmatch
 _LETTER: Final = re.compile("[a-z]").search
@@ -150,12 +150,12 @@ def domain_prefixed_path(text: str, path: str) -> Errors:
 
 def extended(name: str) -> bool:
     """Whether a resource is counted in whole pieces and never shared: a device, say."""
-    return names.extended_resource(name)
+    return names.is_extended_resource(name)
 
 
 def overcommittable(name: str) -> bool:
     """Whether a limit may exceed the request: Kubernetes' own resources apart from huge pages."""
-    return names.native_resource(name) and not name.startswith("hugepages-")
+    return names.is_native_resource(name) and not name.startswith("hugepages-")
 
 
 def amount(name: str, text: Any, path: str) -> Errors:
@@ -180,7 +180,7 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
         if name not in _FOR_CONTAINERS and not name.startswith("hugepages-"):
             found.append("must be a standard resource for containers")
         return tuple(found)
-    if not names.native_resource(name) and not names.extended_resource(name):
+    if not names.is_native_resource(name) and not names.is_extended_resource(name):
         return ("doesn't follow extended resource name standard",)
     return ()
 
@@ -195,17 +195,17 @@ def labels(given: Mapping[str, str], path: str) -> Errors:
         yield from names.label_value(given[key], path)
 
 
-def shown(selector: Tree | None) -> Fields | None:
+def shown(selector: Tree | None) -> GoStruct | None:
     """A LabelSelector as messages show it."""
     if selector is None:
         return None
     wanted = [_ordered(item) for item in selector.get("matchExpressions") or ()]
     parts = {"matchLabels": selector.get("matchLabels"), "matchExpressions": wanted}
-    return Fields({name: value for name, value in parts.items() if value})
+    return GoStruct({name: value for name, value in parts.items() if value})
 
 
-def _ordered(requirement: Tree) -> Fields:
-    return Fields(
+def _ordered(requirement: Tree) -> GoStruct:
+    return GoStruct(
         key=requirement.get("key") or "", operator=requirement.get("operator") or "",
         **({"values": requirement["values"]} if requirement.get("values") else {}),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from allotment.apiserver.kinds.service_spec import is_address
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, immutable, invalid, not_supported, required, too_long
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _CLASS: Final = "kubernetes.io/ingress.class"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
@@ -86,7 +86,7 @@ def _path(entry: Tree, path: str) -> Errors:
         yield required(f"{path}.pathType", "pathType must be specified")
         return
     if kind not in _PATH_TYPES:
-        yield not_supported(f"{path}.pathType", Named(kind), _PATH_TYPES)
+        yield not_supported(f"{path}.pathType", GoNamedString(kind), _PATH_TYPES)
     elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
         yield invalid(at, text, "must be an absolute path")
     if kind in ("Exact", "Prefix"):

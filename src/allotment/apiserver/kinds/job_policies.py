@@ -19,7 +19,7 @@ from allotment.model.validation.errors import (
     too_long,
     too_many,
 )
-from allotment.model.validation.gotext import Fields, Named
+from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
@@ -43,7 +43,7 @@ def pod_failure_policy(spec: Tree, path: str) -> Errors:
         at, action = f"{path}.rules[{index}]", rule.get("action") or ""
         if action == "FailIndex":
             if spec.get("backoffLimitPerIndex") is None:
-                yield invalid(f"{at}.action", Named(action), "requires the backoffLimitPerIndex to be set")
+                yield invalid(f"{at}.action", GoNamedString(action), "requires the backoffLimitPerIndex to be set")
         else:
             yield from _chosen(action, f"{at}.action", _ACTIONS)
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
@@ -61,7 +61,7 @@ def _chosen(value: str, path: str, choices: Sequence[str]) -> Errors:
     if not value:
         yield required(path, f"valid values: [{' '.join(map(quote, choices))}]")
     elif value not in choices:
-        yield not_supported(path, Named(value), choices)
+        yield not_supported(path, GoNamedString(value), choices)
 
 
 def _exit_codes(codes: Tree, path: str, containers: set[str]) -> Errors:
@@ -101,7 +101,7 @@ def success_policy(spec: Tree, path: str) -> Errors:
     rules: Sequence[Tree] | None = spec["successPolicy"].get("rules")
     if spec.get("completionMode") != "Indexed":
         shown = [
-            Fields(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
+            GoStruct(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
             for rule in rules or ()
         ]
         yield invalid(path, {"Rules": None if rules is None else shown}, "requires indexed completion mode")

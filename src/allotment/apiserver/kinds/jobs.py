@@ -13,7 +13,7 @@ from allotment.apiserver.kinds.pod_spec_diff import pod_template_value
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import immutable, invalid, not_supported, required, too_long
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _UID: Final = "batch.kubernetes.io/controller-uid"
 _NAME: Final = "batch.kubernetes.io/job-name"
@@ -69,23 +69,23 @@ def job_spec(spec: Tree, path: str) -> Errors:
     replacement = spec.get("podReplacementPolicy")
     allowed = _REPLACEMENTS if spec.get("podFailurePolicy") is None else ("Failed",)
     if replacement is not None and replacement not in allowed:
-        yield not_supported(f"{path}.podReplacementPolicy", Named(replacement), allowed)
+        yield not_supported(f"{path}.podReplacementPolicy", GoNamedString(replacement), allowed)
     wanted = spec.get("template") or {}
     yield from template(wanted.get("spec") or {}, wanted.get("metadata") or {}, f"{path}.template")
     restart, at = (wanted.get("spec") or {}).get("restartPolicy") or "", f"{path}.template.spec.restartPolicy"
     if restart in ("", "Always"):
         yield required(at, 'valid values: "OnFailure", "Never"')
     elif restart not in ("OnFailure", "Never"):
-        yield not_supported(at, Named(restart), ("OnFailure", "Never"))
+        yield not_supported(at, GoNamedString(restart), ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and restart != "Never":
-        yield invalid(at, Named(restart), 'only "Never" is supported when podFailurePolicy is specified')
+        yield invalid(at, GoNamedString(restart), 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def _completion(spec: Tree, path: str) -> Errors:
     mode, completions, parallelism = (spec.get(name) for name in ("completionMode", "completions", "parallelism"))
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     if mode is not None and mode not in _MODES:
-        yield not_supported(f"{path}.completionMode", Named(mode), _MODES)
+        yield not_supported(f"{path}.completionMode", GoNamedString(mode), _MODES)
     if mode == "Indexed":
         if completions is None:
             yield required(f"{path}.completions", "when completion mode is Indexed")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from allotment.apiserver.storage.store import Entry
 from allotment.model.features import Features
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError
 from allotment.model.validation.names import subdomain_problems
@@ -160,7 +160,7 @@ class Kind(NamedTuple):
     #: Of kinds with a scale subresource.
     scale: Scaled = Scaled()
     #: The shape by version, of kinds that are not in the packaged table.
-    shapes: Mapping[str, Shape] = {}
+    shapes: Mapping[str, TypeShape] = {}
     #: The OpenAPI schema by version, of kinds that users defined.
     schemas: Mapping[str, Tree] = {}
     #: The bucket of another kind that holds the same objects (events exist in two groups); "" for its own.

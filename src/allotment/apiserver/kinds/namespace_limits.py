@@ -11,7 +11,7 @@ from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, required
-from allotment.model.validation.gotext import Fields, Named
+from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 _PODS: Final = frozenset({"pods"})
 _OF_PODS: Final = frozenset(
@@ -40,7 +40,7 @@ def _quota(tree: Tree, write: Write) -> Errors:
         at = f"spec.hard[{name}]"
         yield from _resource_name(name, at)
         if "/" not in name and not _is_counted(name):
-            yield invalid(at, Named(name), "must be a standard resource for quota")
+            yield invalid(at, GoNamedString(name), "must be a standard resource for quota")
         yield from field_validation.amount(name, amount, at)
     counted = sorted(name for name in hard if _is_counted(name))
     yield from _scopes(spec.get("scopes") or (), counted)
@@ -59,9 +59,9 @@ def _is_huge(name: str) -> bool:
 def _resource_name(name: str, path: str) -> Errors:
     problems = names.label_key_problems(name)
     for problem in problems:
-        yield invalid(path, Named(name), problem)
+        yield invalid(path, GoNamedString(name), problem)
     if not problems and "/" not in name and name not in field_validation.STANDARD and not _is_huge(name):
-        yield invalid(path, Named(name), _STANDARD)
+        yield invalid(path, GoNamedString(name), _STANDARD)
 
 
 def _scopes(scopes: Sequence[str], counted: Sequence[str]) -> Errors:
@@ -82,7 +82,7 @@ def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
     for term in terms:
         scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or ()
         if scope not in _SCOPES:
-            yield invalid(f"{at}.scopeName", Named(scope), "unsupported scope")
+            yield invalid(f"{at}.scopeName", GoNamedString(scope), "unsupported scope")
         for name in counted:
             if name not in _SCOPES.get(scope, counted):
                 yield invalid(at, _shown(terms), _UNFIT)
@@ -92,7 +92,7 @@ def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
                 "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
                 "ResourceQuotaScopeCrossNamespacePodAffinity"
             )
-            yield invalid(f"{at}.operator", Named(operator), detail)
+            yield invalid(f"{at}.operator", GoNamedString(operator), detail)
         if operator in ("In", "NotIn"):
             if not values:
                 detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
@@ -102,16 +102,16 @@ def _scope_selector(spec: Tree, counted: Sequence[str]) -> Errors:
                 detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
                 yield invalid(f"{at}.values", values, detail)
         else:
-            yield invalid(f"{at}.operator", Named(operator), "not a valid selector operator")
+            yield invalid(f"{at}.operator", GoNamedString(operator), "not a valid selector operator")
     for pair in _OPPOSITES:
         if set(pair) <= {term.get("scopeName") for term in terms}:
             yield invalid(at, spec.get("scopes"), "conflicting scopes")
 
 
-def _shown(terms: Sequence[Tree]) -> Fields:
-    return Fields(
+def _shown(terms: Sequence[Tree]) -> GoStruct:
+    return GoStruct(
         MatchExpressions=[
-            Fields(
+            GoStruct(
                 ScopeName=term.get("scopeName") or "", Operator=term.get("operator") or "", Values=term.get("values")
             )
             for term in terms
@@ -137,11 +137,11 @@ def _limit_range(tree: Tree, write: Write) -> Errors:
         at, sort = f"spec.limits[{index}]", item.get("type") or ""
         problems = names.label_key_problems(sort)
         for problem in problems:
-            yield invalid(f"{at}.type", Named(sort), problem)
+            yield invalid(f"{at}.type", GoNamedString(sort), problem)
         if not problems and "/" not in sort and sort not in _LIMITED:
-            yield invalid(f"{at}.type", Named(sort), "must be a standard limit type or fully qualified")
+            yield invalid(f"{at}.type", GoNamedString(sort), "must be a standard limit type or fully qualified")
         if sort in seen:
-            yield duplicate(f"{at}.type", Named(sort))
+            yield duplicate(f"{at}.type", GoNamedString(sort))
         seen.add(sort)
         yield from _limits(item, sort, at)
 
@@ -167,7 +167,7 @@ def _limits(item: Tree, sort: str, path: str) -> Errors:
 def _limited_name(name: str, sort: str, path: str) -> Errors:
     if sort in ("Pod", "Container"):
         yield from (
-            invalid(path, Named(name), problem) for problem in field_validation.container_resource_problems(name)
+            invalid(path, GoNamedString(name), problem) for problem in field_validation.container_resource_problems(name)
         )
     else:
         yield from _resource_name(name, path)

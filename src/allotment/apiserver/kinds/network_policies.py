@@ -11,7 +11,7 @@ from allotment.apiserver.kinds.kind import Errors, Rules, Write
 from allotment.apiserver.kinds.service_spec import NO_RANGE, is_range
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -34,7 +34,7 @@ def _policy(tree: Tree, write: Write) -> Errors:
         return
     for index, kind in enumerate(kinds):
         if kind not in _TYPES:
-            yield not_supported(f"spec.policyTypes[{index}]", Named(kind), _TYPES)
+            yield not_supported(f"spec.policyTypes[{index}]", GoNamedString(kind), _TYPES)
 
 
 def _updated(new: Tree, old: Tree, write: Write) -> Errors:
@@ -44,7 +44,7 @@ def _updated(new: Tree, old: Tree, write: Write) -> Errors:
 def _port(entry: Tree, path: str) -> Errors:
     protocol, port, last = entry.get("protocol"), entry.get("port"), entry.get("endPort")
     if protocol is not None and protocol not in _PROTOCOLS:
-        yield not_supported(f"{path}.protocol", Named(protocol), _PROTOCOLS)
+        yield not_supported(f"{path}.protocol", GoNamedString(protocol), _PROTOCOLS)
     at = f"{path}.endPort"
     if isinstance(port, int):
         yield from field_validation.port(port, f"{path}.port")

@@ -17,7 +17,7 @@ import msgspec
 
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
-from allotment.model.validation.gotext import Fields
+from allotment.model.validation.gotext import GoStruct
 
 #: What Go prints of a value that is not set; of slices and maps null.
 _ZERO: Final[dict[str, Any]] = {"string": "", "number": 0, "bool": False, "value": "0"}
@@ -45,7 +45,7 @@ def pod_template_value(template: Tree) -> Tree:
     """An internal PodTemplateSpec, as messages show it."""
     meta = template.get("metadata") or {}
     shown = {name: meta[name] for name in ("name", "labels", "annotations", "finalizers") if meta.get(name)}
-    return Fields(**shown, Spec=_shown(0, _shared(template.get("spec") or {}), ""))
+    return GoStruct(**shown, Spec=_shown(0, _shared(template.get("spec") or {}), ""))
 
 
 def _shared(spec: Tree) -> Tree:
@@ -59,7 +59,7 @@ def _shared(spec: Tree) -> Tree:
 def _shown(number: int, value: Any, name: str) -> Any:
     form, *rest = _types()[number]
     if form == "struct":
-        shown = Fields()
+        shown = GoStruct()
         for field in rest[0]:
             _put(shown, field, value if isinstance(value, dict) else {})
         return shown

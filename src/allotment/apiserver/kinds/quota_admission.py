@@ -10,9 +10,9 @@ from typing import Final
 
 from allotment.apiserver.kinds.admission_errors import forbidden
 from allotment.apiserver.kinds.kind import Write
-from allotment.model.pod_resources import total_of
+from allotment.model.pod_resources import sum_amounts
 from allotment.model.quantity import Quantity
-from allotment.model.quota import CLAIMS, IMPLICIT, looks_at, usage
+from allotment.model.quota import CLAIMS_RESOURCE, IMPLICIT_REQUESTS_PREFIX, is_in_scope, usage
 from allotment.model.trees import Tree
 
 #: If a quota bounds these, each container has to say what it wants of them.
@@ -26,7 +26,7 @@ def charge(bucket: str, tree: Tree, write: Write) -> None:
     for entry in write.reader.list("resourcequotas", write.namespace):
         quota = entry.tree
         spec = quota.get("spec") or {}
-        if spec.get("hard") and looks_at(spec, bucket, tree):
+        if spec.get("hard") and is_in_scope(spec, bucket, tree):
             _fits(quota, bucket, tree, write)
 
 
@@ -47,11 +47,11 @@ def _fits(quota: Tree, bucket: str, tree: Tree, write: Write) -> None:
     if not wanted:
         return
     buckets = {bucket, *(_bucket_of(key) for key in wanted)}
-    used = total_of(
+    used = sum_amounts(
         usage(other, entry.tree, extended_name)
         for other in buckets
         for entry in write.reader.list(other, write.namespace)
-        if looks_at(spec, other, entry.tree)
+        if is_in_scope(spec, other, entry.tree)
     )
     over = [key for key in sorted(wanted) if used.get(key, Quantity.ZERO).add(wanted[key]) > hard[key]]
     if over:
@@ -64,8 +64,8 @@ def _fits(quota: Tree, bucket: str, tree: Tree, write: Write) -> None:
 
 def _bucket_of(key: str) -> str:
     """Beside the object's own bucket: where else a resource is counted."""
-    if key.startswith(IMPLICIT) or (key.startswith("requests.") and "/" in key):
-        return CLAIMS
+    if key.startswith(IMPLICIT_REQUESTS_PREFIX) or (key.startswith("requests.") and "/" in key):
+        return CLAIMS_RESOURCE
     return "pods"
 
 

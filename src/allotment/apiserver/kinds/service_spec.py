@@ -12,7 +12,7 @@ from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Fields, Named
+from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 FAMILIES: Final = ("IPv4", "IPv6")
 POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
@@ -62,7 +62,7 @@ def service_spec(tree: Tree) -> Errors:
     for index, text in enumerate(spec.get("externalIPs") or ()):
         yield from external_address(text, f"spec.externalIPs[{index}]")
     if kind not in _TYPES:
-        yield not_supported("spec.type", Named(kind), _TYPES) if kind else required("spec.type")
+        yield not_supported("spec.type", GoNamedString(kind), _TYPES) if kind else required("spec.type")
     yield from _port_numbers(ports, kind)
     yield from _balancer(tree, spec)
     yield from _traffic(spec)
@@ -91,7 +91,7 @@ def _ports(ports: Sequence[Tree]) -> Errors:
         protocol = entry.get("protocol") or ""
         if protocol not in _PROTOCOLS:
             at_protocol = f"{at}.protocol"
-            yield not_supported(at_protocol, Named(protocol), _PROTOCOLS) if protocol else required(at_protocol)
+            yield not_supported(at_protocol, GoNamedString(protocol), _PROTOCOLS) if protocol else required(at_protocol)
         target = entry.get("targetPort")
         yield from field_validation.port_or_name(target if target is not None else 0, f"{at}.targetPort")
         if entry.get("appProtocol") is not None:
@@ -101,7 +101,7 @@ def _ports(ports: Sequence[Tree]) -> Errors:
 def _affinity(spec: Tree) -> Errors:
     affinity, config, at = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig"), "spec.sessionAffinity"
     if affinity not in ("ClientIP", "None"):
-        yield not_supported(at, Named(affinity), ("ClientIP", "None")) if affinity else required(at)
+        yield not_supported(at, GoNamedString(affinity), ("ClientIP", "None")) if affinity else required(at)
     at = "spec.sessionAffinityConfig"
     if affinity == "None" and config is not None:
         yield forbidden(at, "must not be set when session affinity is None")
@@ -126,11 +126,11 @@ def addresses(spec: Tree) -> Errors:
         yield invalid("spec.clusterIPs", listed, "must be empty when `clusterIP` is not specified")
     for index, family in enumerate(families):
         if family not in FAMILIES:
-            yield not_supported(f"spec.ipFamilies[{index}]", Named(family), FAMILIES)
+            yield not_supported(f"spec.ipFamilies[{index}]", GoNamedString(family), FAMILIES)
         if family in families[:index]:
-            yield duplicate(f"spec.ipFamilies[{index}]", Named(family))
+            yield duplicate(f"spec.ipFamilies[{index}]", GoNamedString(family))
     if policy is not None and policy not in POLICIES:
-        yield not_supported("spec.ipFamilyPolicy", Named(policy), POLICIES)
+        yield not_supported("spec.ipFamilyPolicy", GoNamedString(policy), POLICIES)
     wrong = False
     for index, text in enumerate(listed):
         if index == 0 and text == "None":
@@ -198,7 +198,7 @@ def _port_numbers(ports: Sequence[Tree], kind: str) -> Errors:
     for index, entry in enumerate(ports):
         key = (entry.get("protocol") or "", entry.get("port") or 0)
         if key in inner:
-            shown = Fields(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
+            shown = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
             yield duplicate(f"spec.ports[{index}]", shown)
         inner.add(key)
 
@@ -244,16 +244,16 @@ def _traffic(spec: Tree) -> Errors:
     policy, at = spec.get("externalTrafficPolicy") or "", "spec.externalTrafficPolicy"
     if not is_external(spec):
         if policy:
-            yield invalid(at, Named(policy), "may only be set for externally-accessible services")
+            yield invalid(at, GoNamedString(policy), "may only be set for externally-accessible services")
     elif policy not in _TRAFFIC:
-        yield not_supported(at, Named(policy), _TRAFFIC) if policy else required(at)
+        yield not_supported(at, GoNamedString(policy), _TRAFFIC) if policy else required(at)
     port, at = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         yield invalid(at, port, detail)
     inner, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
     if inner is not None and inner not in _TRAFFIC:
-        yield not_supported(at, Named(inner), _TRAFFIC)
+        yield not_supported(at, GoNamedString(inner), _TRAFFIC)
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)

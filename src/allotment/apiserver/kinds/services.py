@@ -26,8 +26,8 @@ from allotment.apiserver.kinds.service_spec import (
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 from allotment.model.validation import names
-from allotment.model.validation.errors import FieldError, failure, forbidden, invalid, invalid_status
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.errors import FieldError, failure_status, forbidden, invalid, invalid_status
+from allotment.model.validation.gotext import GoNamedString
 
 RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
 _FIRST_PORT, _LAST_PORT = 30000, 32767
@@ -95,7 +95,7 @@ def _families(tree: Tree, before: Tree) -> None:
 
 
 def _too_many(spec: Tree, families: Sequence[str]) -> Errors:
-    policy = Named(spec["ipFamilyPolicy"])
+    policy = GoNamedString(spec["ipFamilyPolicy"])
     if policy != "SingleStack":
         return
     for what, listed in (("cluster IPs", spec.get("clusterIPs") or ()), ("IP families", families)):
@@ -108,10 +108,10 @@ def _not_here(policy: str, families: Sequence[str]) -> Errors:
     """A lab has one family of addresses."""
     if policy == "RequireDualStack":
         detail = "this cluster is not configured for dual-stack services"
-        yield invalid("spec.ipFamilyPolicy", Named(policy), detail)
+        yield invalid("spec.ipFamilyPolicy", GoNamedString(policy), detail)
     for index, family in enumerate(families):
         if family != _HERE:
-            yield invalid(f"spec.ipFamilies[{index}]", Named(family), "not configured on this cluster")
+            yield invalid(f"spec.ipFamilies[{index}]", GoNamedString(family), "not configured on this cluster")
 
 
 def _address(tree: Tree, before: Tree, others: Sequence[Tree], write: Write) -> None:
@@ -190,7 +190,7 @@ def _health_check(spec: Tree, before: Tree, taken: set[int], write: Write) -> No
     elif asked != before.get("healthCheckNodePort"):
         for error in _not_free(asked, "", taken):
             why = f"failed to allocate requested HealthCheck NodePort {asked}: {error.detail}"
-            raise StatusError(failure(500, "InternalError", f"Internal error occurred: {why}", _cause(why)))
+            raise StatusError(failure_status(500, "InternalError", f"Internal error occurred: {why}", _cause(why)))
 
 
 def _cause(why: str) -> Tree:

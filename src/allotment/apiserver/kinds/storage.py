@@ -23,7 +23,7 @@ from allotment.model.validation.errors import (
     required,
     too_long,
 )
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 from allotment.model.validation.node_selectors import node_selector
 
 _SOURCES: Final = (
@@ -56,7 +56,7 @@ def _volume(tree: Tree, write: Write) -> Errors:
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy and policy not in _RECLAIM:
-        yield not_supported("spec.persistentVolumeReclaimPolicy", Named(policy), _RECLAIM)
+        yield not_supported("spec.persistentVolumeReclaimPolicy", GoNamedString(policy), _RECLAIM)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         if affinity.get("required") is None:
@@ -70,7 +70,7 @@ def _volume(tree: Tree, write: Write) -> Errors:
         yield from names.subdomain(spec["storageClassName"], "spec.storageClassName")
     mode = spec.get("volumeMode")
     if mode is not None and mode not in _VOLUME_MODES:
-        yield not_supported("spec.volumeMode", Named(mode), _VOLUME_MODES)
+        yield not_supported("spec.volumeMode", GoNamedString(mode), _VOLUME_MODES)
 
 
 def _capacity(capacity: Mapping[str, Any]) -> Errors:
@@ -121,7 +121,7 @@ def _volume_updated(new: Tree, old: Tree, write: Write) -> Errors:
     if any(after.get(source) != before.get(source) for source in _SOURCES):
         yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
     if after.get("volumeMode") != before.get("volumeMode"):
-        yield immutable("volumeMode", Named(after.get("volumeMode") or ""))
+        yield immutable("volumeMode", GoNamedString(after.get("volumeMode") or ""))
 
 
 # --- classes ---------------------------------------------------------------------------------------------------------
@@ -137,11 +137,11 @@ def _class(tree: Tree, write: Write) -> Errors:
         yield too_long("parameters", _PARAMETERS_SIZE)
     policy, mode = tree.get("reclaimPolicy"), tree.get("volumeBindingMode")
     if policy and policy not in ("Delete", "Retain"):
-        yield not_supported("reclaimPolicy", Named(policy), ("Delete", "Retain"))
+        yield not_supported("reclaimPolicy", GoNamedString(policy), ("Delete", "Retain"))
     if mode is None:
         yield required("volumeBindingMode")
     elif mode not in _BINDING:
-        yield not_supported("volumeBindingMode", Named(mode), _BINDING)
+        yield not_supported("volumeBindingMode", GoNamedString(mode), _BINDING)
     terms = tree.get("allowedTopologies") or ()
     # Upstream's list of those seen starts with as many empty ones as there are terms.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]

@@ -13,7 +13,7 @@ from allotment.apiserver.kinds.volume_claims import claim_spec
 from allotment.model.trees import Tree
 from allotment.model.validation import names
 from allotment.model.validation.errors import forbidden, invalid, not_supported, required
-from allotment.model.validation.gotext import Fields, Named
+from allotment.model.validation.gotext import GoNamedString, GoStruct
 
 Check = Callable[[Tree], Errors]
 
@@ -48,7 +48,7 @@ def _fitting(selector: Tree | None, wanted: Tree) -> Errors:
 def _lasting(pod: Tree, word: str) -> Errors:
     """Pods that are to run on and on."""
     if pod.get("restartPolicy") != "Always":
-        policy = Named(pod.get("restartPolicy") or "")
+        policy = GoNamedString(pod.get("restartPolicy") or "")
         yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
     if pod.get("activeDeadlineSeconds") is not None:
         detail = f"activeDeadlineSeconds in {word} is not Supported"
@@ -101,8 +101,8 @@ def _as_in_go(strategy: Tree) -> Tree:
     """How upstream's messages show a strategy that it does not know."""
     rolling = strategy.get("rollingUpdate")
     if rolling is not None:
-        rolling = Fields(MaxUnavailable=rolling.get("maxUnavailable") or 0, MaxSurge=rolling.get("maxSurge") or 0)
-    return Fields(Type=strategy.get("type") or "", RollingUpdate=rolling)
+        rolling = GoStruct(MaxUnavailable=rolling.get("maxUnavailable") or 0, MaxSurge=rolling.get("maxSurge") or 0)
+    return GoStruct(Type=strategy.get("type") or "", RollingUpdate=rolling)
 
 
 def _replica_set(spec: Tree) -> Errors:
@@ -172,14 +172,14 @@ def _stateful_set(spec: Tree) -> Errors:
     if not management:
         yield required("spec.podManagementPolicy")
     elif management not in ("OrderedReady", "Parallel"):
-        yield invalid("spec.podManagementPolicy", Named(management), "must be 'OrderedReady' or 'Parallel'")
+        yield invalid("spec.podManagementPolicy", GoNamedString(management), "must be 'OrderedReady' or 'Parallel'")
     yield from _stateful_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
     kept = spec.get("persistentVolumeClaimRetentionPolicy")
     if kept is not None:
         for name in ("whenDeleted", "whenScaled"):
             if kept.get(name) not in ("Retain", "Delete"):
                 at = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-                yield not_supported(at, Named(kept.get(name) or ""), ("Retain", "Delete"))
+                yield not_supported(at, GoNamedString(kept.get(name) or ""), ("Retain", "Delete"))
     claims: Sequence[Tree] = spec.get("volumeClaimTemplates") or ()
     for index, claim in enumerate(claims):
         yield from claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
@@ -204,7 +204,7 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
     kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
     at = f"{path}.rollingUpdate"
     if rolling is not None:
-        shown = Fields(Partition=rolling.get("partition") or 0, MaxUnavailable=None)
+        shown = GoStruct(Partition=rolling.get("partition") or 0, MaxUnavailable=None)
     else:
         shown = None
     if not kind:
@@ -214,7 +214,7 @@ def _stateful_strategy(strategy: Tree, path: str) -> Errors:
             yield invalid(at, shown, "only allowed for updateStrategy 'RollingUpdate'")
     elif kind != "RollingUpdate":
         detail = "must be 'RollingUpdate' or 'OnDelete'"
-        yield invalid(path, Fields(Type=kind, RollingUpdate=shown), detail)
+        yield invalid(path, GoStruct(Type=kind, RollingUpdate=shown), detail)
     elif rolling is not None:
         yield from field_validation.non_negative(rolling.get("partition"), f"{at}.partition")
 

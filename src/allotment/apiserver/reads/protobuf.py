@@ -13,7 +13,7 @@ from allotment.apiserver.kinds.kind import Kind
 from allotment.apiserver.served_kinds import api_version, shape_in
 from allotment.apiserver.storage.store import Entry
 from allotment.model.protobuf import encode
-from allotment.model.protobuf.encoder import enveloped, event, listed, message, metadata_message
+from allotment.model.protobuf.encoder import envelope, list_message, message, metadata_message, watch_event
 from allotment.model.trees import Tree
 
 #: How many messages are kept. They are found by what is in the object, so none is ever out of date.
@@ -35,38 +35,38 @@ def message_of(kind: Kind, version: str, entry: Entry) -> bytes:
 
 def object_body(kind: Kind, version: str, entry: Entry) -> bytes:
     """An object."""
-    return enveloped(api_version(kind, version), kind.kind, message_of(kind, version, entry))
+    return envelope(api_version(kind, version), kind.kind, message_of(kind, version, entry))
 
 
 def list_body(kind: Kind, version: str, meta: Tree, entries: Iterable[Entry]) -> bytes:
     """Objects as a list."""
     items = (message_of(kind, version, entry) for entry in entries)
-    return enveloped(api_version(kind, version), f"{kind.kind}List", listed(meta, items))
+    return envelope(api_version(kind, version), f"{kind.kind}List", list_message(meta, items))
 
 
 def metadata_body(tree: Tree, version: str) -> bytes:
     """An object as its metadata alone."""
-    return enveloped(f"meta.k8s.io/{version}", "PartialObjectMetadata", metadata_message(tree))
+    return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadata", metadata_message(tree))
 
 
 def metadata_list_body(trees: Iterable[Tree], meta: Tree, version: str) -> bytes:
     """Objects as a list of their metadata."""
-    return enveloped(f"meta.k8s.io/{version}", "PartialObjectMetadataList", listed(meta, map(metadata_message, trees)))
+    return envelope(f"meta.k8s.io/{version}", "PartialObjectMetadataList", list_message(meta, map(metadata_message, trees)))
 
 
 def event_frame(sort: str, kind: Kind, version: str, entry: Entry) -> bytes:
     """An event of a watch. A bookmark's object is nothing but metadata."""
     if sort != "BOOKMARK":
-        return event(sort, object_body(kind, version, entry))
+        return watch_event(sort, object_body(kind, version, entry))
     body = message(entry.tree, shape_in(kind, version))
-    return event(sort, enveloped(api_version(kind, version), kind.kind, body))
+    return watch_event(sort, envelope(api_version(kind, version), kind.kind, body))
 
 
 def metadata_frame(sort: str, tree: Tree, version: str) -> bytes:
     """An event of a watch that shows metadata alone."""
-    return event(sort, metadata_body(tree, version))
+    return watch_event(sort, metadata_body(tree, version))
 
 
 def error_frame(status: Tree) -> bytes:
     """The event that ends a watch."""
-    return event("ERROR", encode(status))
+    return watch_event("ERROR", encode(status))

@@ -8,14 +8,14 @@ from allotment.apiserver.streams.kubelets import Kubelets
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 _KINDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def refused(message: str) -> StatusError:
     """400, as kubelet and API server answer nearly everything here."""
-    return StatusError(failure(400, "BadRequest", message))
+    return StatusError(failure_status(400, "BadRequest", message))
 
 
 def name_of(pod: Tree) -> str:
@@ -49,7 +49,7 @@ def reachable(pod: Tree, kubelets: Kubelets | None) -> Kubelets:
         raise refused(f"pod {name_of(pod)} does not have a host assigned")
     if kubelets is None:
         message = f"no kubelet answers for node {pod['spec']['nodeName']}"
-        raise StatusError(failure(503, "ServiceUnavailable", message))
+        raise StatusError(failure_status(503, "ServiceUnavailable", message))
     return kubelets
 
 

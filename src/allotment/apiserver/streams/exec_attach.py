@@ -22,7 +22,7 @@ from allotment.apiserver.streams.spdy import Session, SpdyError, Stream
 from allotment.cluster.errors import StatusError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _V5: Final = "v5.channel.k8s.io"
@@ -104,7 +104,7 @@ def _refuse_stopped(pod: Tree, container: str) -> None:
     if not is_running(pod, container):
         cause = f"unable to upgrade connection: container not found ({quote(container)})"
         details = {"causes": [{"message": cause}]}
-        raise StatusError(failure(500, "InternalError", f"Internal error occurred: {cause}", details))
+        raise StatusError(failure_status(500, "InternalError", f"Internal error occurred: {cause}", details))
 
 
 async def _outcome(asked: _Asked, ends: _Ends) -> bytes:

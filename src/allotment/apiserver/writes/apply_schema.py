@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from allotment.model.fields import Field, Shape
+from allotment.model.fields import Field, TypeShape
 
 Relation = Literal["leaf", "struct", "map", "keyed", "set", "deduced"]
 
@@ -37,7 +37,7 @@ class Structure:
 
     __slots__ = ("_elements", "defaults", "element", "fields", "keys", "kinship", "relation", "shape")
 
-    def __init__(self, relation: Relation, shape: Shape | None) -> None:
+    def __init__(self, relation: Relation, shape: TypeShape | None) -> None:
         self.relation: Relation = relation
         self.shape = shape
         self.fields: dict[str, tuple[str, Structure]] = {}
@@ -119,7 +119,7 @@ _KNOWN: dict[tuple[int, str, tuple[str, ...], str], Structure] = {}
 _MOST_KNOWN: Final = 20_000
 
 
-def structure_of(shape: Shape | None) -> Structure:
+def structure_of(shape: TypeShape | None) -> Structure:
     """The structure of a whole object, or of a value that no field holds. ``None``: nothing is known of it."""
     if shape is None:
         return DEDUCED
@@ -130,7 +130,7 @@ def _of_field(field: Field) -> Structure:
     return _structure(field.shape, field.list_type, field.list_keys, field.map_type)
 
 
-def _structure(shape: Shape, list_type: str, list_keys: tuple[str, ...], map_type: str) -> Structure:
+def _structure(shape: TypeShape, list_type: str, list_keys: tuple[str, ...], map_type: str) -> Structure:
     key = (id(shape), list_type, list_keys, map_type)
     known = _KNOWN.get(key)
     if known is not None:
@@ -157,7 +157,7 @@ _ZEROS: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64
 
 def _key_default(field: Field) -> Any:
     """What a missing key counts as: the schema's default, which for fields that are always printed is their zero."""
-    if field.default is None and field.always and not field.pointer:
+    if field.default is None and field.always_printed and not field.pointer:
         return _ZEROS.get(field.shape.form)
     return field.default
 
@@ -165,7 +165,7 @@ def _key_default(field: Field) -> Any:
 _LISTS: Final[Mapping[str, Relation]] = {"map": "keyed", "set": "set"}
 
 
-def _relation(shape: Shape, list_type: str, map_type: str) -> Relation:
+def _relation(shape: TypeShape, list_type: str, map_type: str) -> Relation:
     form = shape.form
     if form == "struct":
         return "leaf" if map_type == "atomic" else "struct"

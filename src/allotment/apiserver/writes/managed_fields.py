@@ -14,7 +14,7 @@ from allotment.apiserver.writes.apply_schema import Structure, UnkeyedError, str
 from allotment.apiserver.writes.comparison import Touched, compared
 from allotment.apiserver.writes.field_sets import MEMBER, Fields, difference, union
 from allotment.apiserver.writes.reset_fields import kept, reset
-from allotment.model.fields import Field, Shape
+from allotment.model.fields import Field, TypeShape
 from allotment.model.trees import Tree
 
 MOST_UPDATERS: Final = 10
@@ -22,7 +22,7 @@ ANCIENT: Final = "ancient-changes"
 UNKNOWN_MANAGER: Final = "unknown"
 
 #: Gives an object in the shape of another version, with its shape; None where that version is gone.
-Versions = Callable[[Tree, str], tuple[Tree, Shape | None] | None]
+Versions = Callable[[Tree, str], tuple[Tree, TypeShape | None] | None]
 
 
 class Identity(NamedTuple):
@@ -97,7 +97,7 @@ def _order(pair: tuple[Identity, Ownership]) -> tuple[str, str, str, str, str]:
 def updated(
     old: Tree | None,
     new: Tree,
-    shape: Shape | None,
+    shape: TypeShape | None,
     *,
     manager: str,
     api_version: str,
@@ -262,10 +262,10 @@ def only_times_differ(old: Tree, new: Tree) -> bool:
     return all({**entry, **times} in left for entry in others)
 
 
-_BLANKS: dict[int, tuple[Shape, Tree]] = {}
+_BLANKS: dict[int, tuple[TypeShape, Tree]] = {}
 
 
-def blank(shape: Shape | None) -> Tree:
+def blank(shape: TypeShape | None) -> Tree:
     """An object with nothing set, as it is printed: what a create is compared with."""
     if shape is None:
         return {}
@@ -282,8 +282,8 @@ _ZEROS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _blank_struct(shape: Shape) -> Tree:
-    return {name: _blank_value(field) for name, field in shape.fields.items() if field.always}
+def _blank_struct(shape: TypeShape) -> Tree:
+    return {name: _blank_value(field) for name, field in shape.fields.items() if field.always_printed}
 
 
 def _blank_value(field: Field) -> Any:

@@ -30,10 +30,10 @@ from allotment.apiserver.writes.patch_errors import bad_request, unclassified
 from allotment.apiserver.writes.reset_fields import kept, reset
 from allotment.apiserver.writes.type_check import misfits
 from allotment.cluster.errors import StatusError
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
@@ -73,7 +73,7 @@ class Applier(NamedTuple):
     """Who applies to what: all that an apply needs beside the trees."""
 
     structure: Structure
-    shape: Shape | None
+    shape: TypeShape | None
     identity: Identity
     version: str
     now: str
@@ -89,7 +89,7 @@ class Applier(NamedTuple):
 def apply(
     live: Tree | None,
     applied: Any,
-    shape: Shape | None,
+    shape: TypeShape | None,
     *,
     manager: str,
     api_version: str,
@@ -364,4 +364,4 @@ def _refusal(conflicts: list[Conflict]) -> StatusError:
             line for owner, paths in by_owner.items() for line in (f"conflicts with {_owner_text(owner)}:", *paths)
         ]
         message = f"{len(conflicts)} conflicts: " + "\n".join(lines)
-    return StatusError(failure(409, "Conflict", f"Apply failed with {message}", {"causes": causes}))
+    return StatusError(failure_status(409, "Conflict", f"Apply failed with {message}", {"causes": causes}))

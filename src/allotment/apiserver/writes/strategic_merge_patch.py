@@ -18,7 +18,7 @@ from allotment.apiserver.writes.go_maps import shown
 from allotment.apiserver.writes.merge_patch import without_nulls
 from allotment.apiserver.writes.patch_errors import bad_request, inapplicable, unclassified
 from allotment.cluster.errors import StatusError
-from allotment.model.fields import Field, Shape
+from allotment.model.fields import Field, TypeShape
 from allotment.model.trees import Tree
 
 Items = list[Any]
@@ -34,7 +34,7 @@ _GO_TYPES: Final = {
 }  # fmt: skip
 
 
-def apply_strategic(tree: Tree, patch: Any, shape: Shape | None) -> Tree:
+def apply_strategic(tree: Tree, patch: Any, shape: TypeShape | None) -> Tree:
     """The patched object. Kinds without a compiled type (``shape`` None) do not know this form of patch."""
     if shape is None:
         raise bad_request("strategic merge patch format is not supported")
@@ -49,7 +49,7 @@ def apply_strategic(tree: Tree, patch: Any, shape: Shape | None) -> Tree:
 # --- maps --------------------------------------------------------------------------------------------------------
 
 
-def _map(tree: Tree, patch: Tree, shape: Shape) -> Tree:
+def _map(tree: Tree, patch: Tree, shape: TypeShape) -> Tree:
     if DIRECTIVE in patch:
         return _directed(patch)
     merged = dict(tree)
@@ -81,7 +81,7 @@ def _map(tree: Tree, patch: Tree, shape: Shape) -> Tree:
     return merged
 
 
-def _patched_map(present: Tree, wanted: Tree, field: Field | None, inner: Shape) -> Tree:
+def _patched_map(present: Tree, wanted: Tree, field: Field | None, inner: TypeShape) -> Tree:
     return wanted if _strategy(field) == "replace" else _map(present, wanted, inner)
 
 
@@ -132,7 +132,7 @@ def _retain(merged: Tree, patch: Tree) -> None:
 # --- fields ------------------------------------------------------------------------------------------------------
 
 
-def _field(shape: Shape, name: str) -> Field | None:
+def _field(shape: TypeShape, name: str) -> Field | None:
     """How a field merges; None within maps, whose values have no say of their own."""
     if shape.form == "struct":
         field = shape.fields.get(name)
@@ -144,7 +144,7 @@ def _field(shape: Shape, name: str) -> Field | None:
     raise unclassified(f"unable to find api field for the json field {name!r} in {shape.name}")
 
 
-def _inner(shape: Shape, field: Field | None) -> Shape:
+def _inner(shape: TypeShape, field: Field | None) -> TypeShape:
     """The shape of a map field itself, of a list field its elements."""
     inner = field.shape if field is not None else shape.element
     assert inner is not None
@@ -166,7 +166,7 @@ def _strategy(field: Field | None) -> str:
 # --- lists -------------------------------------------------------------------------------------------------------
 
 
-def _list(present: Items, wanted: Items, field: Field | None, element: Shape, *, deleting: bool) -> Items:
+def _list(present: Items, wanted: Items, field: Field | None, element: TypeShape, *, deleting: bool) -> Items:
     merge_key = field.merge_key if field is not None else ""
     if not present and not wanted:
         return present
@@ -244,7 +244,7 @@ def _identity(value: Any) -> tuple[type, Any]:
 # --- order -------------------------------------------------------------------------------------------------------
 
 
-def _ordered_lists(merged: Tree, patch: Tree, shape: Shape) -> set[str]:
+def _ordered_lists(merged: Tree, patch: Tree, shape: TypeShape) -> set[str]:
     """Merge every list that the patch gives an order for, and put it in that order. Returns the lists done."""
     done: set[str] = set()
     for written, order in patch.items():

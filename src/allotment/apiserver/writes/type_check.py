@@ -12,7 +12,7 @@ from typing import Any, Final
 from allotment.apiserver.writes.apply_schema import Structure, UnkeyedError, structure_of
 from allotment.apiserver.writes.field_sets import element_text
 from allotment.apiserver.writes.go_maps import shown
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
@@ -76,7 +76,7 @@ def _list(structure: Structure, values: Any, path: str) -> _Found:
         yield from _value(inner, item, f"{path}{element_text(element)}")
 
 
-def _leaf(shape: Shape, value: Any, path: str) -> _Found:
+def _leaf(shape: TypeShape, value: Any, path: str) -> _Found:
     """A scalar, or a map or list that is owned as one: its inside is checked all the same."""
     form = shape.form
     if form == "struct" or form == "map":

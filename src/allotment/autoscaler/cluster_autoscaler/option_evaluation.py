@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from allotment.externalgrpc.expander import ExpansionOption
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import Tree
@@ -169,6 +169,6 @@ def _copy(growth: Growth, number: int) -> tuple[Tree, tuple[ResourceSlice, ...]]
     """One of the option's nodes, under a name of its own."""
     metadata = growth.node["metadata"]
     name = f"{metadata['name']}-{number}"
-    labels = {**(metadata.get("labels") or {}), HOSTNAME: name}
+    labels = {**(metadata.get("labels") or {}), HOSTNAME_LABEL: name}
     node = {**growth.node, "metadata": {**metadata, "name": name, "labels": labels}}
     return node, renamed(growth.slices or (), metadata["name"], name)

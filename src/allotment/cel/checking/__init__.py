@@ -1,1 +1,1 @@
-"""What can be said of an expression without a device: types, declared functions, literal rules, estimated cost."""
+"""Static analysis of expressions: declared functions, type checking, literal validation and cost estimates."""

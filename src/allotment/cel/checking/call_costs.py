@@ -1,9 +1,8 @@
-"""What single calls are estimated to cost, by function and overload.
+"""Cost estimates of calls, by function and overload.
 
-A rule looks at the sizes of the operands and answers with a cost and, where the result has a size, that size; None
-leaves the call to the next rule. The API server rejects a selector whose estimate is too high, and changing a rule
-upstream would break stored objects, so oddities (the argument of ``startsWith`` instead of the text, strings in
-``join`` without any bound) are kept.
+A rule computes from the sizes of the operands a cost and, if the result has a size, that size; None leaves the call to
+the next rule. The API server rejects a selector whose estimate is too high, so upstream's oddities are reproduced:
+``startsWith`` is charged by its argument instead of its text, strings in ``join`` have no bound.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _AUTHORIZATION_CHECK = 350_000
 
 
 class Operand(NamedTuple):
-    """One operand of a call: its node and type, its size if the expression tells, and what is declared about it."""
+    """One operand of a call: its node and type, its size if known, and its declared type if it is part of the device."""
 
     node: Node
     type: Type
@@ -39,12 +38,12 @@ class Operand(NamedTuple):
 
     @property
     def size(self) -> Range:
-        """The size as far as it is known."""
+        """The size, or an unbounded range."""
         return UNKNOWN if self.known_size is None else self.known_size
 
 
 class CallCost(NamedTuple):
-    """The cost of the call itself, without its operands, and the size of its result."""
+    """The cost of a call without its operands, and the size of its result."""
 
     cost: Range
     result: Range | None = None
@@ -82,7 +81,7 @@ def _authorization_check(overload: str, target: Operand | None, args: list[Opera
 
 
 def _requirement_selector(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    """Field and label selectors: a requirement may be as short as ``k,``."""
+    """Field and label selectors: the shortest requirement is ``k,``."""
     if len(args) != 1:
         return None
     size = args[0].size
@@ -91,7 +90,7 @@ def _requirement_selector(overload: str, target: Operand | None, args: list[Oper
 
 
 def _element(operand: Operand) -> tuple[Type, Range] | None:
-    """Type and size of the elements of a list; None for what has no type parameters (strings, dyn)."""
+    """Type and size of the elements of a list; None for types without parameters (string, dyn)."""
     if not operand.type.params:
         return None
     element = None if operand.declared is None else operand.declared.element
@@ -99,7 +98,7 @@ def _element(operand: Operand) -> tuple[Type, Range] | None:
 
 
 def _each_element(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    """``isSorted sum max min indexOf lastIndexOf``: one per element, more when the elements are text."""
+    """``isSorted sum max min indexOf lastIndexOf``: one per element, more for strings and bytes."""
     if target is None:
         return None
     element = _element(target)
@@ -115,7 +114,7 @@ def _replace(overload: str, target: Operand | None, args: list[Operand]) -> Call
     if target is None or len(args) < 2:
         return None
     text, old, new = target.size, args[0].size, args[1].size
-    # The longest result: an empty pattern inserts everywhere, else the shortest pattern is replaced most often.
+    # Longest result: an empty pattern matches at every position; otherwise the shortest one matches most often.
     if old[0] == 0:
         most, kept_most = min(text[1] + 1, MAX), text[1]
     elif new[1] <= old[0]:
@@ -156,7 +155,7 @@ def _join(overload: str, target: Operand | None, args: list[Operand]) -> CallCos
 
 
 def _regex(text: Operand, pattern: Operand) -> Range:
-    """Text length, plus one so that an empty text still pays for its pattern, times pattern length."""
+    """Text length plus one, so that the pattern is charged for an empty text too, times pattern length."""
     return ranges.multiply(ranges.scale(ranges.add(text.size, ONE), TRAVERSAL), ranges.scale(pattern.size, REGEX))
 
 
@@ -167,8 +166,8 @@ def _find(overload: str, target: Operand | None, args: list[Operand]) -> CallCos
 
 
 def _contains_address(cidr: bool) -> CostRule:
-    """``containsIP`` and ``containsCIDR``: two addresses of 4 to 16 bytes are compared, a string is parsed first; a
-    network is masked and its length compared as well."""
+    """``containsIP`` and ``containsCIDR`` compare two addresses of 4 to 16 bytes. A string is parsed first; a network is
+    also masked and its prefix length compared."""
     address: Range = (4, 16)
 
     def rule(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
@@ -191,7 +190,7 @@ def _validate(overload: str, target: Operand | None, args: list[Operand]) -> Cal
 
 
 def _equals(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    """Kubernetes' own values compare in constant time."""
+    """Values of Kubernetes types compare in constant time."""
     t = args[0].type
     if t.name != args[1].type.name:
         return None
@@ -247,13 +246,13 @@ def _contains(overload: str, target: Operand | None, args: list[Operand]) -> Cal
 
 
 def _compare(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
-    """Comparison stops at the shorter side."""
+    """A comparison ends with the shorter operand."""
     most = min(args[0].size[1], args[1].size[1])
     return CallCost(ranges.scale((min(most, 1), most), TRAVERSAL))
 
 
 def _allocate(size: Range, factor: float) -> CallCost:
-    """A call that builds a list: its dispatch, the list, and a factor for every element."""
+    """A call that creates a list: the call, the list, and a factor per element."""
     return CallCost(ranges.add(ranges.add(ranges.scale(size, factor), ONE), ranges.fixed(LIST)), size)
 
 
@@ -263,7 +262,7 @@ def _int(node: Const) -> int:
 
 
 def _literal(operand: Operand, otherwise: int) -> int:
-    """The value of an int literal, negative ones as 0."""
+    """The value of an int literal, at least 0; ``otherwise`` for other nodes."""
     node = operand.node
     return max(_int(node), 0) if isinstance(node, Const) and node.kind == "int" else otherwise
 
@@ -289,7 +288,7 @@ def _flatten(overload: str, target: Operand | None, args: list[Operand]) -> Call
 
 
 def _compare_all(factor: float, by_key: bool = False) -> CostRule:
-    """``distinct``, ``sort`` and ``sortBy`` are charged as if every pair of elements were compared."""
+    """``distinct``, ``sort`` and ``sortBy`` are charged for comparing every pair of elements."""
 
     def rule(overload: str, target: Operand | None, args: list[Operand]) -> CallCost | None:
         over = args[0] if by_key else target
@@ -310,7 +309,7 @@ def _sets(factor: float) -> CostRule:
 _SORTABLE = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp")
 
 # fmt: off
-#: Rules that overrule those by function name.
+#: Rules that take precedence over those by function name.
 BY_OVERLOAD_FIRST: Mapping[str, CostRule] = {
     "list_slice": _slice, "lists_range": _range, "list_reverse": _reverse, "list_flatten": _flatten,
     "list_flatten_int": _flatten, "list_distinct": _compare_all(2.0),
@@ -324,7 +323,7 @@ BY_OVERLOAD_FIRST: Mapping[str, CostRule] = {
 # fmt: on
 
 # fmt: off
-#: Kubernetes' rules.
+#: The rules of Kubernetes' libraries.
 BY_FUNCTION: Mapping[str, CostRule] = {
     "check": _authorization_check, "fieldSelector": _requirement_selector, "labelSelector": _requirement_selector,
     **dict.fromkeys(
@@ -347,7 +346,7 @@ BY_FUNCTION: Mapping[str, CostRule] = {
 # fmt: on
 
 # fmt: off
-#: The language's own rules; every other overload costs 1.
+#: The rules of cel-go; every other overload costs 1.
 BY_OVERLOAD: Mapping[str, CostRule] = {
     "string_format": _format, "string_to_bytes": _string_to_bytes, "bytes_to_string": _bytes_to_string,
     "strings_quote": _quote, "starts_with_string": _starts_with, "ends_with_string": _starts_with,

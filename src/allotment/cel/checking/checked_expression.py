@@ -1,4 +1,4 @@
-"""What the checker hands to the cost estimate and to the planner."""
+"""The result of the type checker, input of the cost estimate and the planner."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from allotment.cel.syntax.ast import Node, ParsedExpression
 class CheckedExpression:
     """A well-typed expression.
 
-    ``types`` gives the static type of every node by its id. ``overloads`` gives, for every call, the ids of the
-    overloads whose parameters fit, in declaration order: one id means that the call is resolved, several that the
-    argument types at run time decide. Identifiers that denote a type value (``int``, ``net.IP``) have their name in
-    ``type_names`` under the node's id; all other identifiers are variables. A variable that holds a type value is in
-    ``type_names`` too, because upstream looks its name up among the types (and usually fails).
+    ``types`` maps node ids to static types. ``overloads`` maps the id of every call to the ids of its matching overloads
+    in declaration order: a single one is resolved, several are resolved by the argument types at run time.
+    ``type_names`` maps the ids of identifiers that denote a type (``int``, ``net.IP``) to its name; all other identifiers
+    are variables. A variable whose value is a type is in ``type_names`` too, because upstream looks up its name among the
+    types (and usually fails).
     """
 
     expr: Node

@@ -1,10 +1,9 @@
-"""Static typing of a parsed expression: names, fields, and the overloads that each call can mean.
+"""The type checker: resolves the names, fields and overloads of a parsed expression.
 
-Types are unified against overload signatures whose type parameters are fresh per call; ``dyn``, ``Any`` and errors
-unify with everything. The numbering of the fresh parameters (``_var0``, …) is upstream's because it can show in error
-texts. Most calls have argument types without parameters: for those the outcome depends on nothing else and is
-remembered per function, so a typical call costs one dictionary lookup. One rule per kind of node, all of them on the
-same state, so they stay in one file.
+Argument types are unified with overload signatures whose type parameters are fresh per call; ``dyn``, ``Any`` and errors
+unify with everything. The fresh parameters (``_var0``, …) are numbered as upstream, because error texts can contain
+them. For argument types without parameters the result depends on nothing else and is cached per function, so a typical
+call costs one dictionary lookup. The rules, one per kind of node, share their state, so they are in one file.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _CONST_TYPES: dict[str, Type] = {
 }
 # fmt: on
 
-#: Types of the arguments -> (overload ids, result type), or None when no overload fits.
+#: Argument types -> (overload ids, result type), or None if no overload matches.
 _Outcome = tuple[tuple[str, ...], Type] | None
 _CALL_CACHE: dict[tuple[Overload, ...], dict[tuple[Type, ...], _Outcome]] = {}
 _MAX_CACHED_CALLS = 4096
 
 
 def check(parsed: ParsedExpression, environment: Environment) -> CheckedExpression:
-    """Types an expression. Raises CompileError with every finding, ordered by position."""
+    """Checks the types of an expression. Raises CompileError with all errors, ordered by position."""
     issues = Issues(parsed.source)
     checker = _Checker(environment, issues)
     try:
@@ -58,7 +57,7 @@ def check(parsed: ParsedExpression, environment: Environment) -> CheckedExpressi
                 checker.types[id_] = substitute(bindings, t, True)
         for ident in checker.variables:
             if checker.types[ident.id].kind is TypeKind.TYPE:
-                # Upstream's planner takes any identifier that has a type value for the name of a type.
+                # Upstream's planner treats any identifier with a type value as the name of a type.
                 checker.type_names[ident.id] = ident.name
     except types.TypeTooLargeError:
         issues.report(-1, "expression has a type that is too large")
@@ -71,7 +70,7 @@ def check(parsed: ParsedExpression, environment: Environment) -> CheckedExpressi
 
 
 class _Checker:
-    """One walk over the tree. ``check`` returns the node that takes the place of its argument."""
+    """The state of one check. The methods for nodes return the replacement of their argument."""
 
     __slots__ = (
         "environment",
@@ -95,17 +94,17 @@ class _Checker:
         self.type_names: dict[int, str] = {}
         self.bindings: Bindings = {}
         self.fresh = 0
-        #: Variables of the folds around the current node, innermost last.
+        #: Variables of the enclosing comprehensions, innermost last.
         self.scopes: list[dict[str, Type]] = []
-        #: Identifiers that are variables of folds.
+        #: Identifiers that refer to variables of comprehensions.
         self.variables: list[Ident] = []
 
     def check(self, node: Node) -> Node:
-        """Types a node and everything below it."""
+        """Checks a node and everything below it."""
         return _CHECKS[node.__class__](self, node)
 
     def fresh_param(self) -> Type:
-        """A type parameter that nothing else uses."""
+        """A new type parameter."""
         param = types.param(f"_var{self.fresh}")
         self.fresh += 1
         return param
@@ -116,7 +115,7 @@ class _Checker:
     # Names.
 
     def lookup(self, name: str) -> tuple[str, Type, bool] | None:
-        """What a name denotes: its full name, its type as an expression, and whether it names a type."""
+        """Resolves a name: its full name, its type as an expression, and whether it names a type."""
         for full in self.environment.candidate_names(name):
             for scope in reversed(self.scopes):
                 t = scope.get(full)
@@ -139,7 +138,7 @@ class _Checker:
         return None
 
     def resolve(self, node: Node, name: str) -> Node | None:
-        """The identifier that a name resolves to, typed, in place of ``node``; None when undeclared."""
+        """The typed identifier that replaces ``node`` if ``name`` is declared, else None."""
         found = self.lookup(name)
         if found is None:
             return None
@@ -191,7 +190,7 @@ class _Checker:
         return node
 
     def field(self, node: Node, operand: Node, field: str, optional: bool) -> Type:
-        """The type of a field, wrapped as optional when the operand or the selection is."""
+        """The type of a field, as an optional type if the operand or the selection is optional."""
         target = self.types[operand.id]
         if not target.closed:
             target = substitute(self.bindings, target, False)
@@ -216,7 +215,7 @@ class _Checker:
         return result if result.closed else substitute(self.bindings, result, False)
 
     def struct_field(self, pos: int, struct: str, field: str) -> Type | None:
-        """The declared type of an object's field; reports when there is none."""
+        """The declared type of an object's field; None, with an error reported, if there is none."""
         fields = self.environment.structs.get(struct)
         if fields is None:
             self.issues.report(pos, f"unexpected failed resolution of '{struct}'")
@@ -242,7 +241,7 @@ class _Checker:
                 node.function = function.name
                 return self.resolve_call(node, function, function.globals, args)
         else:
-            # A call on a.b is either a method of a.b or the function a.b.f.
+            # a.b.f() is either the method f of a.b or the function a.b.f.
             prefix = _qualified(target, None)
             if prefix is not None:
                 function = self.function(f"{prefix}.{node.function}")
@@ -261,7 +260,7 @@ class _Checker:
     def resolve_call(
         self, node: Call, function: FunctionDeclaration, overloads: tuple[Overload, ...], operands: Sequence[Node]
     ) -> Node:
-        """Finds the overloads that the operands fit; records them and the result type."""
+        """Records the overloads that match the operands, and the result type."""
         known = self.types
         arg_types = tuple([known[o.id] for o in operands])
         if function.name == ast.AND or function.name == ast.OR:
@@ -300,7 +299,7 @@ class _Checker:
         return node
 
     def unify_call(self, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...], bindings: Bindings) -> _Outcome:
-        """Tries every overload in order; bindings of those that fit accumulate."""
+        """Tries every overload in order; the bindings of matching ones accumulate."""
         matched: list[str] = []
         result: Type | None = None
         for overload in overloads:
@@ -324,7 +323,7 @@ class _Checker:
         return None if result is None else (tuple(matched), result)
 
     def logic(self, node: Call, operands: Sequence[Node], arg_types: tuple[Type, ...]) -> None:
-        """``&&`` and ``||`` blame the operand, not the operator."""
+        """``&&`` and ``||`` report errors at the operand, not at the operator."""
         self.types[node.id] = BOOL
         self.overloads[node.id] = ("logical_and" if node.function == ast.AND else "logical_or",)
         for operand, t in zip(operands, arg_types, strict=True):
@@ -335,7 +334,7 @@ class _Checker:
     # Literals.
 
     def unwrapped(self, node: Node) -> Type:
-        """The value type of an optional element or entry."""
+        """The content type of an optional element or entry."""
         t = self.types[node.id]
         if t.kind is TypeKind.OPAQUE and t.name == "optional_type":
             return t.params[0]
@@ -344,7 +343,7 @@ class _Checker:
         return t
 
     def join(self, previous: Type | None, current: Type) -> Type:
-        """The common type of two elements; dyn when there is none (the validators look at that later)."""
+        """The common type of two elements, or dyn (the validators check mixed types later)."""
         if previous is None or previous is current:
             return current
         if is_assignable(self.bindings, previous, current):
@@ -402,7 +401,7 @@ class _Checker:
                 )
         return node
 
-    # Folds.
+    # Comprehensions.
 
     def comprehension(self, node: Comprehension) -> Node:
         node.iter_range = self.check(node.iter_range)
@@ -426,7 +425,7 @@ class _Checker:
         return node
 
     def iteration_types(self, node: Comprehension, over: Type) -> tuple[Type, Type]:
-        """The types of the iteration variables for a range of this type."""
+        """The types of the iteration variables over a range of this type."""
         two = node.iter_var2 is not None
         match over.kind:
             case TypeKind.LIST:
@@ -446,14 +445,14 @@ class _Checker:
                 return ERROR, ERROR
 
     def require(self, node: Node, wanted: Type) -> None:
-        """Reports a node whose type is not assignable to the wanted one."""
+        """Reports an error unless a node's type is assignable to the expected one."""
         found = self.types[node.id]
         if found is not wanted and not is_assignable(self.bindings, wanted, found):
             self.issues.report(node.pos, f"expected type '{wanted.display_name}' but found '{found.display_name}'")
 
 
 # fmt: off
-#: Each method under the class that its parameter has.
+#: The method that checks each class of nodes.
 _CHECKS: dict[type, Callable[[_Checker, Any], Node]] = {
     Const: _Checker.const, Ident: _Checker.ident, Select: _Checker.select, Call: _Checker.call,
     ListExpr: _Checker.list_literal, MapExpr: _Checker.map_literal, StructExpr: _Checker.message_literal,
@@ -465,7 +464,7 @@ _PARAM_COUNTS: dict[tuple[Overload, ...], int] = {}
 
 
 def _param_count(overloads: tuple[Overload, ...]) -> int:
-    """How many fresh type parameters a call of these overloads uses up."""
+    """The number of fresh type parameters that a call of these overloads uses."""
     count = _PARAM_COUNTS.get(overloads)
     if count is None:
         count = _PARAM_COUNTS[overloads] = sum(len(o.type_params) for o in overloads)
@@ -473,7 +472,7 @@ def _param_count(overloads: tuple[Overload, ...]) -> int:
 
 
 def _qualified(node: Node, roots: frozenset[str] | None) -> str | None:
-    """``a.b.c`` for selections on a name, if the name may start a dotted one; None for anything else."""
+    """``a.b.c`` for selections from an identifier, which must be in ``roots`` if given; None for other nodes."""
     parts: list[str] = []
     while node.__class__ is Select:
         if node.test_only:

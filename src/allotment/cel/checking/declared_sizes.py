@@ -1,5 +1,7 @@
-"""What the ResourceSlice API declares about sizes: how large the parts of a device can be, and how a value in an
-expression is traced back to such a part. Only the cost estimate asks."""
+"""Maximum sizes that the ResourceSlice API declares for the parts of a device, for cost estimates.
+
+A :class:`DeclaredPath` links a value in an expression to its declared type.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping
 
 
 class DeclaredType:
-    """What the device's type declares about a value: its largest size and what can be reached from it."""
+    """The declared type of a value: its maximum size, and the types of its fields, keys and elements."""
 
     __slots__ = ("max_size", "fields", "key", "element", "any_field")
 
@@ -26,7 +28,7 @@ class DeclaredType:
         self.any_field = any_field
 
     def field(self, name: str) -> DeclaredType | None:
-        """The value under a field name; only attribute maps know that every name leads to an attribute."""
+        """The type of a field. Any field name selects an element of an attribute map."""
         return self.fields.get(name) or (self.element if self.any_field else None)
 
 
@@ -46,12 +48,12 @@ DEVICE = DeclaredType(
 
 
 class DeclaredPath:
-    """How a value is reached from the device: names, ``@keys`` and ``@values``.
+    """The path of a value from the device: field names, ``@keys`` and ``@values``.
 
-    Upstream keeps paths in Go slices and extends them with ``append``, which writes into spare capacity that other
-    extensions of the same path share: the last one wins. Which size a loop's key is believed to have depends on it
-    (``device.capacity["d"].exists(k, v, …)`` takes ``k`` for a value), so the sharing is modelled: ``names`` is the
-    array with its spare places, ``length`` how much of it this path sees.
+    Upstream stores paths in Go slices and extends them with ``append``, which writes into spare capacity that other
+    extensions of the same path share: the last one wins. The assumed size of a loop's key depends on that
+    (``device.capacity["d"].exists(k, v, …)`` treats ``k`` as a value), so it is reproduced: ``names`` is the shared
+    array, ``length`` the length of the slice.
     """
 
     __slots__ = ("names", "length", "capacity")
@@ -62,7 +64,7 @@ class DeclaredPath:
         self.capacity = capacity
 
     def child(self, name: str) -> DeclaredPath:
-        """The path one step on."""
+        """The path with one more name."""
         names, length, capacity = self.names, self.length, self.capacity
         if length == capacity:
             return DeclaredPath([*names[:length], name], length + 1, 2 * capacity)
@@ -73,7 +75,7 @@ class DeclaredPath:
         return DeclaredPath(names, length + 1, capacity)
 
     def declared_type(self) -> DeclaredType | None:
-        """What is declared there now."""
+        """The declared type at the path."""
         at: DeclaredType | None = DEVICE
         for name in self.names[1 : self.length]:
             if at is None:

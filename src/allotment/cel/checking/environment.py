@@ -1,8 +1,7 @@
-"""The CEL environments of DRA as values: which variables, functions and macros a selector may use.
+"""The CEL environments of DRA: the variables, functions and macros that a selector can use.
 
 An environment depends on the release, on whether the expression is new (API validation) or stored (scheduler), and on
-two feature gates. Environments are interned: asking twice gives the same object, so
-compiled selectors can be cached by environment.
+two feature gates. Environments are interned, so compiled selectors can be cached by environment.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from allotment.model.features import Features
 EnvName: TypeAlias = Literal["stored", "new"]
 
 # fmt: off
-#: Protobuf's well-known messages: the type that each name denotes.
+#: Well-known protobuf messages and the CEL types that their names denote.
 _WELL_KNOWN: Mapping[str, Type] = {
     "google.protobuf.Any": types.ANY, "google.protobuf.Value": types.DYN,
     "google.protobuf.Struct": types.map_of(types.STRING, types.DYN),
@@ -49,7 +48,7 @@ _WELL_KNOWN: Mapping[str, Type] = {
 _SECONDS_AND_NANOS = {"seconds": types.INT, "nanos": types.INT}
 
 # fmt: off
-#: Their fields, for message literals.
+#: The fields of well-known messages, for message literals.
 _MESSAGES: Mapping[str, Mapping[str, Type]] = {
     "google.protobuf.Any": {"type_url": types.STRING, "value": types.BYTES},
     "google.protobuf.Duration": _SECONDS_AND_NANOS,
@@ -73,7 +72,7 @@ _MESSAGES: Mapping[str, Mapping[str, Type]] = {
 # fmt: on
 
 # fmt: off
-#: Type names that are values at run time, with the type that each denotes.
+#: Type names that are values at run time, and the types that they denote.
 TYPE_NAMES: Mapping[str, Type] = {
     "bool": types.BOOL, "bytes": types.BYTES, "double": types.DOUBLE, "int": types.INT, "uint": types.UINT,
     "string": types.STRING, "null_type": types.NULL, "type": types.TYPE,
@@ -84,7 +83,7 @@ TYPE_NAMES: Mapping[str, Type] = {
 }
 # fmt: on
 
-#: Type names that the checker knows but the run time does not: planning them fails.
+#: Type names that only the checker knows: the planner rejects them.
 UNDEFINED_TYPE_NAMES: Mapping[str, Type] = {
     "duration": types.DURATION,
     "timestamp": types.TIMESTAMP,
@@ -95,7 +94,7 @@ UNDEFINED_TYPE_NAMES: Mapping[str, Type] = {
 _ALL_TYPE_NAMES: Mapping[str, Type] = {**UNDEFINED_TYPE_NAMES, **TYPE_NAMES}
 
 # fmt: off
-#: The message that a literal of a well-known type builds, by kind.
+#: The message that a literal of a well-known type creates, by kind.
 _MESSAGE_OF_KIND: Mapping[TypeKind, str] = {
     TypeKind.ANY: "google.protobuf.Any", TypeKind.DYN: "google.protobuf.Value", TypeKind.NULL: "google.protobuf.NullValue",
     TypeKind.DURATION: "google.protobuf.Duration", TypeKind.TIMESTAMP: "google.protobuf.Timestamp",
@@ -109,12 +108,12 @@ _MESSAGE_OF_KIND: Mapping[TypeKind, str] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Environment:
-    """What an expression may refer to.
+    """The declarations that an expression can refer to.
 
-    ``variables`` maps a name to its type; ``type_names`` maps a type name to the type it denotes (as an expression it
-    has type ``type(T)``); ``structs`` maps an object type's name to its fields. ``attribute_type`` is the type of a
-    device attribute's value, Any or dyn; it is None outside DRA's own environments. ``list_attributes`` says whether
-    list-valued attributes are accepted (and dyn results with them).
+    ``variables`` maps names to types; ``type_names`` maps type names to the types they denote (as an expression such a
+    name has type ``type(T)``); ``structs`` maps the names of object types to their fields. ``attribute_type`` is the type
+    of a device attribute's value, Any or dyn, and None in environments other than DRA's. ``list_attributes`` is whether
+    list attributes, and with them dyn results, are accepted.
     """
 
     kube: str
@@ -126,18 +125,18 @@ class Environment:
     attribute_type: Type | None
     list_attributes: bool
     lists_v3: bool
-    #: First parts of dotted names that denote something.
+    #: First identifiers of the declared dotted names.
     dotted_roots: frozenset[str]
-    #: The namespace that names are looked up in first; DRA has none.
+    #: The namespace in which names are resolved first; empty for DRA.
     container: str = ""
     _rows: tuple[tuple[str, Overload], ...] = field(repr=False, default=())
 
     def extended(
         self, variables: Mapping[str, Type], declared: Iterable[tuple[str, Overload]] = (), container: str = ""
     ) -> Environment:
-        """This environment with more variables and functions, for tests of the language itself."""
+        """This environment with additional variables and functions, for conformance tests of CEL itself."""
         rows = (*self._rows, *declared)
-        # Inside a namespace any name may be the end of a dotted one.
+        # In a namespace any name can be the end of a dotted one.
         dotted = [part for name in variables if "." in name for part in (name.split(".") if container else [name])]
         return replace(
             self,
@@ -149,7 +148,7 @@ class Environment:
         )
 
     def candidate_names(self, name: str) -> tuple[str, ...]:
-        """The full names that a name can stand for, innermost namespace first; a leading dot means the root."""
+        """The full names that a name can resolve to, innermost namespace first; a leading dot means the root."""
         if name.startswith("."):
             return (name[1:],)
         if not self.container:
@@ -159,11 +158,10 @@ class Environment:
 
     @property
     def macros(self) -> Mapping[tuple[str, int, bool], Macro]:
-        """The macros of this environment."""
         return MACROS if self.lists_v3 else MACROS_WITHOUT_SORT_BY
 
     def message_name(self, t: Type) -> str | None:
-        """The message whose fields a literal of this type may set; None when the type is no message."""
+        """The message whose fields a literal of this type can set; None if the type is not a message."""
         if t.kind is TypeKind.STRUCT:
             return t.name
         known = (
@@ -184,9 +182,9 @@ def declare_environment(kube: str, name: EnvName, consumable_capacity: bool, lis
     """The environment of a release, with the state of the gates DRAConsumableCapacity and DRAListTypeAttributes."""
     minor = int(kube.removeprefix("1."))
     stored = name == "stored"
-    # The environment for new expressions offers what the previous release knew, so that a rollback can read them.
+    # New expressions are limited to the functions of the previous release, so that a rollback can read them.
     lists_v3 = stored or minor >= 35
-    # 1.37: stored expressions always see dyn; before, the compiler's gate decided for both environments.
+    # From 1.37 on the attribute type of stored expressions is always dyn; in 1.36 the gate decides in both environments.
     lists_known = minor >= 36 and list_attributes
     dynamic = lists_known or (minor >= 37 and stored)
     includes = minor >= 36 and (stored or lists_known)

@@ -1,8 +1,8 @@
-"""The static estimate of what an expression costs, as admission computes it.
+"""The static cost estimate of an expression, as admission computes it.
 
-A walk over the typed tree that carries, beside costs, what is known about sizes: of literals exactly, of the device's
-parts from their declaration, of results from the rules in ``call_costs``. Literals are not folded here, so the estimate
-of an expression can differ from its actual cost in both directions.
+A walk over the typed tree computes costs and sizes. Sizes of literals are exact, sizes of the device's parts come from
+their declarations, sizes of results from the rules in ``call_costs``. Literals are not folded, so an estimate can be
+above or below the actual cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EMPTY_UNION: Range = (MAX, 0)
 
 
 class _Entries(NamedTuple):
-    """What is known about the entries of a list (key: index) or map."""
+    """The sizes of the keys and values of a map, or of the indices and elements of a list."""
 
     is_list: bool
     key: Range
@@ -33,7 +33,7 @@ class _Entries(NamedTuple):
 
 
 class _LocalVariable(NamedTuple):
-    """A variable of a fold."""
+    """A variable of a comprehension."""
 
     path: DeclaredPath | None
     size: Range | None
@@ -41,15 +41,15 @@ class _LocalVariable(NamedTuple):
 
 
 def estimate(checked: CheckedExpression, part: Node | None = None) -> Range:
-    """The least and most that an evaluation is expected to cost, in cost units; saturates at 2^64-1.
+    """The minimum and maximum expected cost of an evaluation, in cost units; saturates at 2^64-1.
 
-    Of a ``part`` that stands in no fold, where only that is of interest.
+    ``part`` limits the estimate to a subexpression, which must not be inside a comprehension.
     """
     return _Estimator(checked).cost(checked.expr if part is None else part)
 
 
 class _Estimator:
-    """The walk. Facts about nodes are kept by node id."""
+    """The state of one estimate; sizes, entries and paths are keyed by node id."""
 
     __slots__ = ("types", "overloads", "locals", "paths", "sizes", "entries")
 
@@ -62,7 +62,7 @@ class _Estimator:
         self.entries: dict[int, _Entries] = {}
 
     def cost(self, node: Node) -> Range:
-        """The cost of a node and everything below it; notes what it learns about sizes."""
+        """The cost of a node and everything below it; also records the sizes of nodes."""
         match node:
             case Const():
                 return ZERO
@@ -89,7 +89,7 @@ class _Estimator:
             case Comprehension():
                 return self.bind(node) if _is_bind(node) else self.fold(node)
 
-    # What is known about nodes.
+    # Sizes and paths of nodes.
 
     def local(self, name: str) -> _LocalVariable | None:
         """The innermost variable of that name."""
@@ -97,7 +97,7 @@ class _Estimator:
         return stack[-1] if stack else None
 
     def size(self, node: Node) -> Range | None:
-        """The size of a node's value, from what is known best: results, literals, declarations, types, variables."""
+        """The size of a node's value from, in this order: call results, literals, declarations, types, variables."""
         known = self.sizes.get(node.id)
         if known is not None:
             return known
@@ -121,7 +121,7 @@ class _Estimator:
         return None
 
     def path(self, node: Node) -> DeclaredPath | None:
-        """How a node's value is reached from the device."""
+        """The path of a node's value from the device, if it is part of it."""
         if isinstance(node, Ident):
             local = self.local(node.name)
             if local is not None:
@@ -129,7 +129,7 @@ class _Estimator:
         return self.paths.get(node.id)
 
     def declared(self, node: Node) -> DeclaredType | None:
-        """What is declared about a node's value."""
+        """The declared type of a node's value, if it is part of the device."""
         path = self.path(node)
         return None if path is None else path.declared_type()
 
@@ -138,7 +138,7 @@ class _Estimator:
         return UNKNOWN if size is None else size
 
     def entries_of(self, node: Node) -> _Entries | None:
-        """What is known about the entries of a list or map."""
+        """The sizes of the entries of a list or map, if known."""
         known = self.entries.get(node.id)
         if known is None and isinstance(node, Ident):
             local = self.local(node.name)
@@ -161,7 +161,7 @@ class _Estimator:
         if path is not None:
             self.paths[node.id] = path.child(node.field)
         elif node.field == "device":
-            # A path that starts here looks like the variable, whatever the operand is.
+            # Upstream treats a field of this name as the variable, whatever the operand is.
             self.paths[node.id] = device_path()
         return cost
 
@@ -189,7 +189,7 @@ class _Estimator:
     def call(self, node: Call) -> Range:
         function = node.function
         if function == "dyn":
-            # Only hides the type: the value keeps its size.
+            # The value keeps its size; only its type changes.
             value = self.cost(node.args[0])
             self.same_sizes(node, node.args[0])
             return ranges.add(ONE, value)
@@ -225,9 +225,9 @@ class _Estimator:
     def overload_cost(
         self, node: Call, overload: str, target: Operand | None, args: list[Operand], arg_costs: list[Range]
     ) -> CallCost:
-        """One overload's cost with the costs of the arguments."""
+        """The cost of one overload including its arguments."""
         if overload == "logical_and" or overload == "logical_or":
-            # Either side may decide; the least is that the left one does.
+            # The minimum is the case in which the left operand decides.
             return CallCost((arg_costs[0][0], ranges.add(arg_costs[0], arg_costs[1])[1]))
         if overload == "conditional":
             return self.conditional(node, args, arg_costs)
@@ -255,7 +255,7 @@ class _Estimator:
         return CallCost(cost, ranges.union(args[1].size, args[2].size))
 
     def concatenation(self, node: Call, overload: str, args: list[Operand]) -> CallCost | None:
-        """``+`` on lists, strings and bytes; joining lists copies nothing."""
+        """``+`` on lists, strings and bytes; concatenating lists does not copy them."""
         if overload not in ("add_list", "add_string", "add_bytes"):
             return None
         size = ranges.add(args[0].size, args[1].size)
@@ -265,7 +265,7 @@ class _Estimator:
         return CallCost(ONE if overload == "add_list" else ranges.scale(size, call_costs.TRAVERSAL), size)
 
     def same_sizes(self, node: Node, source: Node) -> None:
-        """A node's value is that of another one."""
+        """Copies the sizes of ``source`` to a node with the same value."""
         size = self.size(source)
         if size is not None:
             self.sizes[node.id] = size
@@ -273,13 +273,13 @@ class _Estimator:
         if entries is not None:
             self.entries[node.id] = entries
 
-    # Folds.
+    # Comprehensions.
 
     def push(self, name: str, local: _LocalVariable) -> None:
         self.locals.setdefault(name, []).append(local)
 
     def bind(self, node: Comprehension) -> Range:
-        """``cel.bind``: charged as if the variable were always used, once."""
+        """``cel.bind``: charged for exactly one computation of the variable."""
         total = ranges.add(self.cost(node.iter_range), self.cost(node.accu_init))
         self.push(node.accu_var, self.variable(node.accu_init))
         total = ranges.add(total, self.cost(node.result))
@@ -288,7 +288,7 @@ class _Estimator:
         return total
 
     def variable(self, value: Node) -> _LocalVariable:
-        """A variable that holds a node's value."""
+        """A variable with a node's value."""
         return _LocalVariable(self.path(value), self.size(value), self.entries_of(value))
 
     def fold(self, node: Comprehension) -> Range:
@@ -330,7 +330,7 @@ class _Estimator:
 
 
 def _iteration_variable(path: DeclaredPath | None, name: str, size: Range | None) -> _LocalVariable:
-    """An iteration variable that stands for the keys or values behind a path."""
+    """An iteration variable over the keys or values at a path."""
     return _LocalVariable(None if path is None else path.child(name), size, None)
 
 
@@ -346,7 +346,7 @@ def _is_bind(node: Comprehension) -> bool:
 
 
 def _is_scalar(t: Type) -> bool:
-    """Whether every value of a type has size 1; optionals count as what they hold."""
+    """Whether every value of a type has size 1; an optional has the size of its content."""
     while t.kind is TypeKind.OPAQUE and t.name == "optional_type":
         t = t.params[0]
     return t.kind in _SCALARS

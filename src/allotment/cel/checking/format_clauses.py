@@ -1,6 +1,6 @@
-"""The little language of ``string.format``: text with ``%`` clauses, parsed once for the static check and the run time.
+"""Parser for the format strings of ``string.format``, used by the static check and at run time.
 
-The rules are those before version 4 of the strings library: clauses ``s d f e b x X o``, a precision ``.N`` that only
+It implements the rules before version 4 of the strings library: clauses ``s d f e b x X o``, a precision ``.N`` that only
 ``f`` and ``e`` use, ``%%`` for a percent sign.
 """
 
@@ -13,11 +13,11 @@ _CLAUSES = frozenset("sdfebxXo")
 
 
 class FormatError(ValueError):
-    """Raised when a format string or its arguments do not fit; the text is upstream's."""
+    """Raised for an invalid format string or missing arguments; the text is upstream's."""
 
 
 class Clause(NamedTuple):
-    """One ``%`` clause: its letter, its precision if given, and the argument that it prints."""
+    """One ``%`` clause: its letter, its precision if any, and the index of its argument."""
 
     letter: str
     precision: int | None
@@ -25,9 +25,9 @@ class Clause(NamedTuple):
 
 
 def clauses(text: str, arguments: int) -> Iterator[str | Clause]:
-    """Literal pieces and clauses in order, for so many arguments.
+    """Yields literal text and clauses in order. ``arguments`` is the number of arguments.
 
-    Errors are raised when the reader reaches them, because what an earlier clause complains about comes first.
+    FormatError is raised lazily, because errors of the arguments of earlier clauses come first.
 
     >>> list(clauses("%s is %.2f%%", 2))
     [Clause(letter='s', precision=None, argument=0), ' is ', Clause(letter='f', precision=2, argument=1), '%']
@@ -54,7 +54,7 @@ def clauses(text: str, arguments: int) -> Iterator[str | Clause]:
         at, precision = _precision(text, at)
         letter = text[at]
         if letter not in _CLAUSES:
-            # Upstream reads bytes here: of a longer character it shows the first one.
+            # Upstream reads bytes: its error shows the first byte of a multi-byte character.
             shown = letter if letter < "\x80" else chr(letter.encode("utf-8", "replace")[0])
             raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
         at += 1
@@ -63,7 +63,7 @@ def clauses(text: str, arguments: int) -> Iterator[str | Clause]:
 
 
 def _precision(text: str, at: int) -> tuple[int, int | None]:
-    """The offset behind an optional ``.N`` and its value."""
+    """The offset after an optional ``.N``, and its value."""
     if text[at] != ".":
         return at, None
     end = at + 1

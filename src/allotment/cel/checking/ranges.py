@@ -1,7 +1,7 @@
-"""Ranges of sizes and costs: pairs (least, most) of unsigned 64-bit numbers that saturate instead of wrapping.
+"""Ranges of sizes and costs: pairs (min, max) of unsigned 64-bit numbers with saturating arithmetic.
 
-Upstream computes in uint64 and float64; where it forgets to saturate the wrapped value decides what the API server
-accepts, so ``wrap`` is part of the arithmetic too.
+Upstream computes in uint64 and float64. ``wrap`` reproduces the operations in which upstream does not saturate, because
+the wrapped values decide which expressions the API server accepts.
 """
 
 from __future__ import annotations
@@ -20,29 +20,26 @@ UNKNOWN: Range = (0, MAX)
 
 
 def wrap(n: int) -> int:
-    """A number as uint64 arithmetic leaves it."""
+    """A number modulo 2^64."""
     return n & MAX
 
 
 def fixed(n: int) -> Range:
-    """Exactly ``n``."""
     return (n, n)
 
 
 def add(a: Range, b: Range) -> Range:
-    """The sum."""
     low, high = a[0] + b[0], a[1] + b[1]
     return (min(MAX, low), min(MAX, high))
 
 
 def multiply(a: Range, b: Range) -> Range:
-    """The product."""
     low, high = a[0] * b[0], a[1] * b[1]
     return (min(MAX, low), min(MAX, high))
 
 
 def scale(a: Range, factor: float) -> Range:
-    """Both ends times a factor, rounded up."""
+    """Both ends multiplied by a factor and rounded up."""
     return (_scaled(a[0], factor), _scaled(a[1], factor))
 
 
@@ -57,6 +54,6 @@ def union(a: Range, b: Range) -> Range:
 
 
 def ceil_div(n: int, d: int) -> int:
-    """``n / d`` rounded up, in doubles; what does not fit becomes 2^63, as the conversion on amd64 has it."""
+    """``n / d`` rounded up, in doubles; overflow gives 2^63, as Go's conversion to uint64 does on amd64."""
     quotient = math.ceil(float(n) / float(d))
     return 2**63 if quotient > MAX else quotient

@@ -1,23 +1,23 @@
-"""CEL's static types, interned: one Python object per type, so that equality is identity.
+"""CEL's static types. They are interned, so equality is identity.
 
-A type is a kind, a name and parameters. The names are those that ``type(x)`` prints (``google.protobuf.Timestamp``);
-overload errors use another spelling for a few (``timestamp``), kept as `Type.key`.
+A type has a kind, a name and parameters. The name is the one that ``type(x)`` prints (``google.protobuf.Timestamp``);
+overload errors show `Type.display_name`, which differs for a few types (``timestamp``).
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-#: Bindings can double a map type with each use, so written types could grow without bound.
+#: Limit on `Type.size`: each use of a ``cel.bind`` variable can double the size of a map type.
 _MAX_SIZE = 2_000
 
 
 class TypeTooLargeError(Exception):
-    """Raised when a type would have more than 2,000 names in it; no useful expression has one of 50."""
+    """Raised when the spelling of a type would have more than 2,000 names; useful expressions need fewer than 50."""
 
 
 class TypeKind(IntEnum):
-    """Categories that unification tells apart."""
+    """The categories of types that unification distinguishes."""
 
     ERROR = 0
     DYN = 1
@@ -40,11 +40,11 @@ class TypeKind(IntEnum):
 
 
 class Type:
-    """A static type. Build it with the functions below, never directly: identity is equality.
+    """A static type. Create it with the functions below, never directly: equality is identity.
 
-    ``closed`` is true when no type parameter occurs in it, so substitution can leave it alone. ``dynamic`` is true for
-    dyn and Any. ``nullable`` marks the protobuf wrapper types, to which null may be assigned. ``size`` counts the names
-    in the written type.
+    ``closed`` is true if the type contains no type parameter, so that substitution does not change it. ``dynamic`` is
+    true for dyn and Any. ``nullable`` marks the protobuf wrapper types, to which null is assignable. ``size`` is the
+    number of names in the type's spelling.
     """
 
     __slots__ = ("kind", "name", "params", "closed", "dynamic", "nullable", "size", "display_name")
@@ -59,11 +59,11 @@ class Type:
         self.size: int = 1 + sum(p.size for p in params)
         if self.size > _MAX_SIZE:
             raise TypeTooLargeError
-        #: How the type is spelled in overload errors; type parameters are bound under this spelling.
+        #: The spelling in overload errors.
         self.display_name = _display(self)
 
     def __str__(self) -> str:
-        """The spelling of ``outputType`` and of type errors that do not concern overloads."""
+        """The spelling in ``outputType`` and in errors other than overload errors."""
         if self.kind is TypeKind.PARAM:
             return f"<{self.name}>"
         name = f"wrapper({self.name})" if self.nullable else self.name
@@ -85,7 +85,7 @@ _OVERLOAD_NAMES = {
 
 
 def _display(t: Type) -> str:
-    """The spelling in overload and mismatch errors: ``any``, ``null``, ``timestamp``, ``list(int)``."""
+    """The spelling in overload and mismatch errors, e.g. ``any``, ``null``, ``timestamp``, ``list(int)``."""
     special = _OVERLOAD_NAMES.get(t.kind)
     if special is not None:
         return special
@@ -137,7 +137,6 @@ def type_of(t: Type) -> Type:
 
 
 def param(name: str) -> Type:
-    """A type parameter."""
     return _intern(TypeKind.PARAM, name)
 
 
@@ -147,7 +146,7 @@ def opaque(name: str, *params: Type) -> Type:
 
 
 def struct(name: str) -> Type:
-    """An object type known by name only (Kubernetes' own values, ``kubernetes.DRADevice``)."""
+    """An object type that is identified by its name (``kubernetes.Quantity``, ``kubernetes.DRADevice``)."""
     return _intern(TypeKind.STRUCT, name)
 
 

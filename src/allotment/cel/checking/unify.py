@@ -1,7 +1,8 @@
-"""Unification: when a value of one type may stand where another is wanted, and what that binds type parameters to.
+"""Unification of types: assignability and the bindings of type parameters.
 
-The rules are those of cel-go's checker, which decide outcomes and error texts: dyn, Any and errors fit everything; null
-fits what can be null; a parameter takes the more general of the types it meets. A failed attempt leaves no bindings.
+The rules are those of cel-go's checker, which decide results and error texts: dyn, Any and errors are assignable to
+everything; null is assignable to nullable types; a parameter is bound to the most general of its types. A failed attempt
+leaves the bindings unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeAlias
 from allotment.cel.checking import types
 from allotment.cel.checking.types import Type, TypeKind
 
-#: Type parameter -> what it stands for (which may hold parameters again).
+#: Type parameter -> the type it is bound to (which can contain parameters).
 Bindings: TypeAlias = "dict[Type, Type]"
 
 _PARAM, _NULL, _ERROR, _TYPE = TypeKind.PARAM, TypeKind.NULL, TypeKind.ERROR, TypeKind.TYPE
@@ -22,7 +23,7 @@ _NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.ANY, TypeKind.
 
 
 def is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
-    """Whether ``t1`` may stand for ``t2``; binds parameters on success, and only then."""
+    """Whether ``t1`` is assignable to ``t2``; binds parameters only on success."""
     if t1.closed and t2.closed:
         return _is_assignable_closed(t1, t2)
     trial = dict(bindings)
@@ -33,7 +34,7 @@ def is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
 
 
 def are_assignable(bindings: Bindings, first: Sequence[Type], second: Sequence[Type]) -> bool:
-    """Like ``assignable`` for each pair in turn, all or nothing; the lengths must agree."""
+    """Whether both lists have the same length and each type is assignable to its counterpart."""
     if len(first) != len(second):
         return False
     trial: Bindings | None = None
@@ -53,7 +54,7 @@ def are_assignable(bindings: Bindings, first: Sequence[Type], second: Sequence[T
 
 @lru_cache(maxsize=8192)
 def _is_assignable_closed(t1: Type, t2: Type) -> bool:
-    """The rules for types without parameters; remembered, because deep types share their parts."""
+    """The rules for types without parameters; cached, because deep types share their parts."""
     if t1 is t2:
         return True
     kind1, kind2 = t1.kind, t2.kind
@@ -73,13 +74,13 @@ def _is_assignable_closed(t1: Type, t2: Type) -> bool:
 
 
 def _is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
-    """Whether ``t1`` may stand for ``t2``, binding as it goes."""
+    """Whether ``t1`` is assignable to ``t2``; binds parameters even if it fails."""
     kind1, kind2 = t1.kind, t2.kind
     if kind2 is _PARAM:
         bound = t2 in bindings
         if _is_valid_substitution(bindings, t1, t2):
             return True
-        # A parameter that is bound already and does not agree cannot be saved by the other direction.
+        # If a bound parameter does not match, the other direction cannot match either.
         if bound:
             return False
     if kind1 is _PARAM:
@@ -102,7 +103,7 @@ def _is_assignable(bindings: Bindings, t1: Type, t2: Type) -> bool:
 
 
 def _is_valid_substitution(bindings: Bindings, t: Type, param: Type) -> bool:
-    """Whether a parameter can stand for ``t``: it does already, it can be widened to, or it is free."""
+    """Whether a parameter can be bound to ``t``: it is unbound, bound to it, or can be widened to it."""
     if t is param:
         return True
     current = bindings.get(param)
@@ -122,7 +123,7 @@ def _is_valid_substitution(bindings: Bindings, t: Type, param: Type) -> bool:
 
 
 def _not_referenced_in(bindings: Bindings, param: Type, within: Type) -> bool:
-    """Whether a parameter does not occur in a type, bindings followed."""
+    """Whether a parameter does not occur in a type after substitution of the bindings."""
     if param is within:
         return False
     if within.closed:
@@ -134,7 +135,7 @@ def _not_referenced_in(bindings: Bindings, param: Type, within: Type) -> bool:
 
 
 def most_general(t1: Type, t2: Type) -> Type:
-    """The less specific of two types that unify."""
+    """The less specific of two unifiable types."""
     return t1 if _is_equal_or_less_specific(t1, t2) else t2
 
 
@@ -151,7 +152,7 @@ def _is_equal_or_less_specific(t1: Type, t2: Type) -> bool:
 
 
 def substitute(bindings: Bindings, t: Type, type_param_to_dyn: bool) -> Type:
-    """A type with its bound parameters replaced; unbound ones become dyn when asked."""
+    """A type with its bound parameters replaced; ``type_param_to_dyn`` replaces unbound ones by dyn."""
     if t.closed:
         return t
     if t.kind is _PARAM:

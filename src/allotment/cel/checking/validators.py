@@ -1,5 +1,7 @@
-"""Rules on literals that hold after type checking: formats of constant arguments, one type per list or map literal,
-arguments of ``format``. They see only what is written as a literal; everything else is left to the run time."""
+"""Validation of literals after type checking: constant arguments, element types of lists and maps, format strings.
+
+Only literals are validated; other values are checked at run time.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ _LAST_SECOND = 253402300799
 
 
 def validate(checked: CheckedExpression) -> None:
-    """Raises CompileError with every finding."""
+    """Raises CompileError with all errors."""
     issues = Issues(checked.parsed.source)
-    # Whether a node lies inside a call of format goes down the tree with it.
+    # Nodes, and whether they are inside a call of format.
     stack: list[tuple[Node, bool]] = [(checked.expr, False)]
     while stack:
         node, formatted = stack.pop()
@@ -48,7 +50,7 @@ def validate(checked: CheckedExpression) -> None:
 
 
 def _valid_duration(value: object) -> bool:
-    # Upstream evaluates the call without types, where the conversion from int does not exist.
+    # Upstream evaluates the call without types, and then has no conversion from int.
     try:
         return isinstance(value, str) and timestamps.parse_duration(value) is not None
     except EvaluationError:
@@ -73,8 +75,8 @@ def _valid_regex(value: object) -> bool:
 
 
 def _constant_argument(valid: Callable[[object], bool]) -> Callable[[Call, CheckedExpression, Issues], None]:
-    """A rule on the first argument, where it is a literal. (For the global ``matches`` that is the text, not the
-    pattern; upstream looks there too.)"""
+    """A rule for the first argument if it is a literal. As upstream, it checks the text, not the pattern, of the global
+    ``matches``."""
 
     def rule(node: Call, checked: CheckedExpression, issues: Issues) -> None:
         if node.args and isinstance(node.args[0], Const) and not valid(node.args[0].value):
@@ -83,7 +85,7 @@ def _constant_argument(valid: Callable[[object], bool]) -> Callable[[Call, Check
     return rule
 
 
-# One type per literal.
+# Element types of lists and maps.
 
 
 def _value_type(node: Node, optional: bool, checked: CheckedExpression, issues: Issues) -> Type:
@@ -91,14 +93,14 @@ def _value_type(node: Node, optional: bool, checked: CheckedExpression, issues: 
     if not optional:
         return t
     if not t.params:
-        # Upstream crashes here: an optional element of a type only known at run time.
+        # Upstream crashes on an optional element whose type is only known at run time.
         issues.report(node.pos, f"expected type 'optional_type({t.display_name})' but found '{t.display_name}'")
         return t
     return t.params[0]
 
 
 def _same(first: Type, second: Type) -> bool:
-    """Equality that does not tell a wrapper from the type that it wraps."""
+    """Equality that ignores the difference between a wrapper type and its content type."""
     if first is second:
         return True
     return (
@@ -114,7 +116,7 @@ def _report_mismatch(node: Node, expected: Type, found: Type, issues: Issues) ->
 
 
 def _check_list_types(node: ListExpr, checked: CheckedExpression, issues: Issues) -> None:
-    """The first element sets the type; the first that differs is reported."""
+    """Reports the first element whose type differs from that of the first one."""
     expected: Type | None = None
     for i, element in enumerate(node.elements):
         found = _value_type(element, i in node.optional_indices, checked, issues)
@@ -126,7 +128,7 @@ def _check_list_types(node: ListExpr, checked: CheckedExpression, issues: Issues
 
 
 def _check_map_types(node: MapExpr, checked: CheckedExpression, issues: Issues) -> None:
-    """The first entry sets the types; every key and value that differs is reported."""
+    """Reports every key and value whose type differs from that of the first entry."""
     expected: tuple[Type, Type] | None = None
     for entry in node.entries:
         key = checked.types[entry.key.id]
@@ -158,11 +160,11 @@ _NOT_PRINTABLE = (
 )
 _HEX = (_NUMBERS | {TypeKind.STRING, TypeKind.BYTES}, "only integers, byte buffers, and strings can be formatted as hex")
 
-#: Clause letter -> kinds that it takes, complaint about others.
+#: Clause letter -> accepted kinds, error message for others.
 _CLAUSE_KINDS: dict[str, tuple[frozenset[TypeKind], str]] = {
     "s": (_PRINTABLE, _NOT_PRINTABLE),
     "d": (_NUMBERS, "decimal clause can only be used on integers"),
-    # Strings stand for "NaN", "Infinity" and "-Infinity".
+    # Strings are accepted for "NaN", "Infinity" and "-Infinity".
     "f": (_DOUBLES, "fixed-point clause can only be used on doubles"),
     "e": (_DOUBLES, "scientific clause can only be used on doubles"),
     "b": (_NUMBERS | {TypeKind.BOOL}, "only integers and bools can be formatted as binary"),
@@ -173,7 +175,7 @@ _CLAUSE_KINDS: dict[str, tuple[frozenset[TypeKind], str]] = {
 
 
 def _format(node: Call, checked: CheckedExpression, issues: Issues) -> None:
-    """A literal format string with a literal argument list: every clause against its argument's type."""
+    """Checks the clauses of a literal format string against the types of a literal argument list."""
     text, args = node.target, node.args
     if not (isinstance(text, Const) and isinstance(text.value, str) and isinstance(args[0], ListExpr)):
         return
@@ -197,7 +199,7 @@ def _format(node: Call, checked: CheckedExpression, issues: Issues) -> None:
 
 
 def _unprintable(node: Node, kinds: frozenset[TypeKind], deep: bool, checked: CheckedExpression) -> Node | None:
-    """The node that a clause cannot print: the argument itself or, for ``%s``, something inside its literals."""
+    """The node that a clause cannot format: the argument or, for ``%s``, a part of a list or map literal; else None."""
     t = checked.types[node.id]
     if t is not types.DYN and t.kind not in kinds:
         return node

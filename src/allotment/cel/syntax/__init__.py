@@ -1,1 +1,1 @@
-"""From text to tree: tokens, expressions, macros."""
+"""CEL syntax: lexer, parser, macros and the syntax tree."""

@@ -1,14 +1,12 @@
-"""The expression tree that every stage of the compiler shares.
+"""The abstract syntax tree that all stages of the compiler share.
 
-The shapes are those of the CEL abstract syntax: operators are calls under CEL's internal names (``_&&_``, ``_?.__``
-excluded: optional selection is ``_?._`` with a string literal as second argument), macros are already expanded into
-comprehensions, chains of ``&&`` and ``||`` are balanced trees. Costs are defined on these shapes,
-so a stage that wants another form builds its own and leaves these alone.
+Its shape is that of cel-go's: operators are calls with CEL's internal names (``_&&_``; optional selection is ``_?._``
+with a string literal as its second argument), macros are expanded into comprehensions, and chains of ``&&`` and ``||``
+are balanced trees. Costs are defined on this shape, so a stage that needs another form builds its own.
 
-Every node has an ``id``, unique in its tree, and a ``pos``: the code point offset that an error about the node names
-(the operator of a binary operation, the ``(`` of a call, the ``.`` of a selection, the ``[`` of an index). Nodes are
-mutable because the checker replaces qualified names (``net.IP``, ``sets.contains(...)``) by what they resolve to;
-after checking nobody changes them.
+Every node has an ``id``, unique in its tree, and a ``pos``: the code point offset that errors about the node report (the
+operator of a binary operation, the ``(`` of a call, the ``.`` of a selection, the ``[`` of an index). Nodes are mutable
+because the checker replaces qualified names (``net.IP``, ``sets.contains(...)``); after that they do not change.
 """
 
 from __future__ import annotations
@@ -45,14 +43,14 @@ NOT_STRICTLY_FALSE = "@not_strictly_false"
 MAP_INSERT = "cel.@mapInsert"
 SORT_BY_KEYS = "@sortByAssociatedKeys"
 
-#: Accumulator of the macros; user code cannot spell it.
+#: Accumulator of the macros; not a valid identifier in an expression.
 ACCUMULATOR = "@result"
-#: Iteration variable of ``cel.bind`` and ``sortBy``, whose loops never run.
+#: Iteration variable of ``cel.bind`` and ``sortBy``, whose loops have no iterations.
 UNUSED = "#unused"
 
 
 class Const:
-    """A literal. ``value`` is None, bool, int (for int and uint), float, str or bytes, as ``kind`` says."""
+    """A literal. Depending on ``kind``, ``value`` is None, bool, int (for int and uint), float, str or bytes."""
 
     __slots__ = ("id", "pos", "value", "kind")
 
@@ -151,7 +149,7 @@ class StructField:
 
 
 class StructExpr:
-    """A message literal. Only ``google.protobuf`` well-known types can be declared, and none is useful for devices."""
+    """A message literal. Only ``google.protobuf`` well-known types are declared."""
 
     __slots__ = ("id", "pos", "name", "fields")
 
@@ -163,9 +161,9 @@ class StructExpr:
 
 
 class Comprehension:
-    """A fold: ``accu = accu_init; for var in iter_range: if not loop_condition: break; accu = loop_step; result``.
+    """A loop: ``accu = accu_init; for var in iter_range: if not loop_condition: break; accu = loop_step; result``.
 
-    ``iter_var2`` is None in the one-variable form. ``macro`` names the macro that it came from, for reasons only.
+    ``iter_var2`` is None in the one-variable form. ``macro`` is the macro that generated it, for diagnostics.
     """
 
     __slots__ = (
@@ -214,7 +212,7 @@ Node: TypeAlias = Const | Ident | Select | Call | ListExpr | MapExpr | StructExp
 
 @dataclass(frozen=True, slots=True)
 class ChainOperand:
-    """One operand of a ``&&`` chain as written: its node, and the code point range of its text."""
+    """One operand of a ``&&`` chain: its node, and the code point range of its text."""
 
     node: Node
     start: int
@@ -223,10 +221,9 @@ class ChainOperand:
 
 @dataclass(frozen=True, slots=True)
 class ParsedExpression:
-    """What the parser hands on: the tree, the text, and the operands of every ``&&`` chain.
+    """The result of the parser: the tree, the text, and the operands of every ``&&`` chain.
 
-    ``chains`` maps the id of a chain's root node to its operands in source order; they allow a reader to take a
-    selector apart into its conjuncts although the tree itself is balanced.
+    ``chains`` maps the id of a chain's root node to its operands in source order, which the balanced tree does not show.
     """
 
     expr: Node
@@ -234,7 +231,8 @@ class ParsedExpression:
     chains: dict[int, tuple[ChainOperand, ...]]
 
     def conjuncts(self) -> tuple[ChainOperand, ...]:
-        """The operands of the outermost ``&&``, nested and parenthesised chains included; one when there is none."""
+        """The operands of the outermost ``&&``, with nested and parenthesized chains flattened; without ``&&`` the whole
+        expression is the only one."""
         found: list[ChainOperand] = []
         stack = [ChainOperand(self.expr, 0, len(self.source))]
         while stack:
@@ -248,7 +246,7 @@ class ParsedExpression:
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The direct sub-expressions of a node, in evaluation order of the source."""
+    """The direct subexpressions of a node, in evaluation order."""
     match node:
         case Select():
             yield node.operand
@@ -276,7 +274,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """All nodes of a tree, parents first, without recursion."""
+    """All nodes of a tree in pre-order, without recursion."""
     stack = [node]
     while stack:
         current = stack.pop()

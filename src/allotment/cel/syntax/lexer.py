@@ -1,13 +1,13 @@
-"""Source text to tokens.
+"""The CEL lexer.
 
-One regular expression does the whole lexical grammar of CEL. Alternatives stand in the order that makes the
-first match the longest one: triple quotes before single ones, floats before integers. Where a quoted form is broken the
-pattern falls back to what is left (an empty string, an identifier), as a longest-match lexer would. Repetitions are
-possessive, or their alternatives exclude one another, so that a broken literal costs one scan forth and one back. (With
-triple quotes they cannot be possessive: re of Python 3.11.2, Debian 12's, takes a lookahead within one for a mismatch.)
+One regular expression covers the lexical grammar of CEL. Its alternatives are ordered so that the first match is the
+longest one: triple quotes before single ones, floats before integers. For an invalid quoted literal the pattern falls
+back to a shorter token (an empty string, an identifier), as a longest-match lexer does. Repetitions are possessive or
+have mutually exclusive alternatives, so an invalid literal costs one scan forward and one back. (Triple quotes cannot be
+possessive: ``re`` of Python 3.11.2, which Debian 12 ships, treats a lookahead inside one as a mismatch.)
 
-A character that starts no token ends the token list with an ``ERROR`` token: everything after it is irrelevant, because
-only the first syntax error of a text is promised to have upstream's position.
+A character that starts no token ends the token list with an ``ERROR`` token: only the first syntax error of a text must
+have upstream's position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Kinds of tokens that carry text; operators and keywords are their own kind.
+# Token kinds; the kind of an operator or keyword is its text.
 INT = "INT"
 UINT = "UINT"
 FLOAT = "FLOAT"
@@ -60,7 +60,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token: its kind (an operator or keyword is its own kind), text and code point offset."""
+    """A token: its kind (for an operator or keyword its text), its text and its code point offset."""
 
     kind: str
     text: str
@@ -68,7 +68,7 @@ class Token(NamedTuple):
 
 
 def tokenize(source: str) -> list[Token]:
-    """All tokens, ending with ``EOF``, or with ``ERROR`` where the text stops making sense.
+    """All tokens, ending with ``EOF``, or with ``ERROR`` at the first invalid character.
 
     >>> [t.kind for t in tokenize("a.b == 1u")]
     ['IDENT', '.', 'IDENT', '==', 'UINT', 'EOF']

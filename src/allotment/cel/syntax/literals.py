@@ -1,4 +1,4 @@
-"""Values of literal tokens: numbers with their ranges, quoted strings and bytes with their escapes."""
+"""Values of literal tokens: numbers and their ranges, quoted strings and bytes and their escape sequences."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ESCAPE = re.compile(r"\\(?:([xX])(..)|u(.{4})|U(.{8})|([0-3]..)|(.))", re.DOTAL
 
 
 class LiteralError(ValueError):
-    """Raised when a token has the shape of a literal but no value; the text is upstream's."""
+    """Raised for a literal token without a valid value; the text is upstream's."""
 
 
 def int_value(text: str) -> int:
-    """An ``INT`` token, with its sign if it has one.
+    """The value of an ``INT`` token with an optional sign.
 
     >>> int_value("-0x10")
     -16
     """
     digits = text.removeprefix("-")
-    # Longer digit strings cannot fit, and Python refuses to convert very long ones.
+    # Longer digit strings are out of range, and Python refuses to convert very long ones.
     value = _digits(digits, 20)
     if value is not None and text.startswith("-"):
         value = -value
@@ -39,7 +39,7 @@ def int_value(text: str) -> int:
 
 
 def uint_value(text: str) -> int:
-    """A ``UINT`` token, suffix included."""
+    """The value of a ``UINT`` token with its suffix."""
     value = _digits(text[:-1], 21)
     if value is None or value > _UINT_MAX:
         raise LiteralError("invalid uint literal")
@@ -57,7 +57,7 @@ def _digits(text: str, max_digits: int) -> int | None:
 
 
 def double_value(text: str) -> float:
-    """A ``FLOAT`` token, with its sign if it has one; too large is an error, too small is zero."""
+    """The value of a ``FLOAT`` token with an optional sign. Overflow is an error, underflow gives zero."""
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise LiteralError("invalid double literal")
@@ -65,7 +65,7 @@ def double_value(text: str) -> float:
 
 
 def _unquoted(text: str) -> tuple[str, bool]:
-    """What stands between the quotes, line ends normalised, and whether the literal is raw."""
+    """The text between the quotes with normalized line ends, and whether the literal is raw."""
     raw = text[0] in "rR"
     if raw:
         text = text[1:]
@@ -76,7 +76,7 @@ def _unquoted(text: str) -> tuple[str, bool]:
 
 
 def string_value(text: str) -> str:
-    r"""A ``STRING`` token.
+    r"""The value of a ``STRING`` token.
 
     >>> string_value(r"'caf\u00e9'")
     'café'
@@ -98,7 +98,7 @@ def _unescape_char(found: re.Match[str]) -> str:
 
 
 def bytes_value(text: str) -> bytes:
-    r"""A ``BYTES`` token, prefix included: characters as UTF-8, ``\x`` and octal escapes as single bytes.
+    r"""The value of a ``BYTES`` token with its prefix: characters as UTF-8, ``\x`` and octal escapes as single bytes.
 
     >>> bytes_value(r"b'\xffé'")
     b'\xff\xc3\xa9'
@@ -126,5 +126,5 @@ def _unescape_byte(found: re.Match[str]) -> bytes:
 
 
 def _utf8(text: str) -> bytes:
-    # Text that came from outside may hold lone surrogates, which no encoding has.
+    # External text can contain lone surrogates, which UTF-8 cannot encode.
     return text.encode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""Macros: calls that the parser rewrites into folds before anything is checked.
+"""Macros: calls that the parser expands, most of them into comprehensions.
 
-The expansions are part of the contract: costs and error positions are defined on them. Every node that a macro makes
-has the position of the call's parenthesis. A macro is found by name, argument count and call style; with another
-argument count the name is an ordinary call.
+The expansions are part of the contract: costs and error positions are defined on them. Every generated node has the
+position of the call's parenthesis. A macro is identified by name, argument count and call style; with another argument
+count the name is an ordinary call.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from allotment.cel.syntax import ast
 from allotment.cel.syntax.ast import Call, Comprehension, Const, Ident, ListExpr, MapEntry, MapExpr, Node, Select
 
 _ACCU = ast.ACCUMULATOR
-#: The accumulator's former name; still not allowed as a variable.
+#: The former name of the accumulator; still not allowed as a variable.
 _FORMER_ACCU = "__result__"
 _SORT_INPUT = "@__sortBy_input__"
 
-#: Copies made by ``optMap`` double with each nesting; past this many nodes the expression is refused.
+#: Limit on the nodes that ``optMap`` copies: their number doubles with each level of nesting.
 _MAX_COPIED_NODES = 20_000
 
 
 class MacroError(Exception):
-    """Raised when a macro's arguments are not what it needs. ``pos`` is the offset to blame."""
+    """Raised for invalid arguments of a macro. ``pos`` is the offset of the error."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
@@ -31,11 +31,11 @@ class MacroError(Exception):
 
 
 class ExpansionTooLarge(Exception):
-    """Raised when copies make the tree larger than any useful one."""
+    """Raised when macro expansions copy too many nodes."""
 
 
 class NodeFactory:
-    """Makes nodes: fresh ids from 1, and for the nodes of a macro the position of its call."""
+    """Creates nodes with ids from 1 on; nodes of a macro expansion get ``pos``, the position of its call."""
 
     __slots__ = ("copied_nodes", "next_id", "pos")
 
@@ -50,23 +50,18 @@ class NodeFactory:
         return self.next_id
 
     def boolean(self, value: bool) -> Const:
-        """A bool literal."""
         return Const(self.id(), self.pos, value, "bool")
 
     def integer(self, value: int) -> Const:
-        """An int literal."""
         return Const(self.id(), self.pos, value, "int")
 
     def ident(self, name: str) -> Ident:
-        """A variable."""
         return Ident(self.id(), self.pos, name)
 
     def accu(self) -> Ident:
-        """The accumulator."""
         return Ident(self.id(), self.pos, _ACCU)
 
     def array(self, *elements: Node) -> ListExpr:
-        """A list literal."""
         return ListExpr(self.id(), self.pos, [*elements], ())
 
     def call(self, function: str, *args: Node) -> Call:
@@ -89,15 +84,14 @@ class NodeFactory:
         step: Node,
         result: Node,
     ) -> Comprehension:
-        """A comprehension."""
         return Comprehension(self.id(), self.pos, over, var, var2, accu, init, condition, step, result, macro)
 
     def bind(self, macro: str, name: str, init: Node, body: Node) -> Comprehension:
-        """A fold over nothing whose accumulator is the bound variable."""
+        """A comprehension over an empty list whose accumulator is the bound variable."""
         return self.comprehension(macro, self.array(), ast.UNUSED, None, name, init, self.boolean(False), self.ident(name), body)
 
     def copy(self, node: Node) -> Node:
-        """The same tree with fresh ids and the old positions."""
+        """A copy of a tree with new ids and the original positions."""
         self.copied_nodes += 1
         if self.copied_nodes > _MAX_COPIED_NODES:
             raise ExpansionTooLarge
@@ -140,7 +134,7 @@ class NodeFactory:
                 )
 
 
-#: Returns the expansion, or None when the call is not this macro's after all.
+#: Returns the expansion, or None if the call is not a call of this macro.
 Macro: TypeAlias = Callable[[NodeFactory, Node, list[Node]], Node | None]
 
 
@@ -172,7 +166,7 @@ def _has(make: NodeFactory, target: Node, args: list[Node]) -> Node:
 
 
 def _quantifier(name: str, two_variables: bool) -> Macro:
-    """``all``, ``exists`` and ``exists_one``, over one variable or two."""
+    """``all``, ``exists`` and ``exists_one`` with one variable or two."""
 
     def expand(make: NodeFactory, target: Node, args: list[Node]) -> Node:
         var2: str | None = None
@@ -209,7 +203,7 @@ def _quantifier(name: str, two_variables: bool) -> Macro:
 def _list_comprehension(
     make: NodeFactory, macro: str, target: Node, var: str, var2: str | None, keep: Node | None, item: Node
 ) -> Node:
-    """A fold that appends ``item`` to a list, if ``keep`` holds."""
+    """A comprehension that appends ``item`` to a list if ``keep`` is true."""
     init = make.array()
     condition = make.boolean(True)
     step = make.call(ast.ADD, make.accu(), make.array(item))
@@ -269,7 +263,7 @@ def _sort_by(make: NodeFactory, target: Node, args: list[Node]) -> Node:
 
 
 def _opt_map(flat: bool) -> Macro:
-    """``optMap`` wraps the mapped value in an optional, ``optFlatMap`` expects the body to yield one."""
+    """``optMap`` wraps the mapped value in an optional; the body of ``optFlatMap`` returns one."""
     name = "optFlatMap" if flat else "optMap"
 
     def expand(make: NodeFactory, target: Node, args: list[Node]) -> Node:
@@ -303,7 +297,7 @@ MACROS: Mapping[tuple[str, int, bool], Macro] = {
     ("sortBy", 2, True): _sort_by,
 }
 
-#: Macros without lists v3, for environments that lack that library.
+#: The macros of environments without version 3 of the lists library.
 MACROS_WITHOUT_SORT_BY: Mapping[tuple[str, int, bool], Macro] = {
     key: macro for key, macro in MACROS.items() if key[0] != "sortBy"
 }

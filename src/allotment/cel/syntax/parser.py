@@ -1,13 +1,12 @@
-"""Tokens to the expression tree, macros expanded.
+"""The CEL parser, which also expands macros.
 
-A recursive descent whose recursion follows brackets only; binary operators are climbed by precedence inside one
-function. Everything is linear in the text. Node ids are given in upstream's order, since errors can show them.
-Upstream's limits are kept because they decide which texts compile: 100,000 code points, 250 nested uses of one grammar
-rule, 250 nested operators and selections.
+A recursive descent parser that recurses for brackets only; binary operators are parsed by precedence climbing. It takes
+linear time. Node ids are assigned in upstream's order, because error texts can contain them. Upstream's limits apply,
+because they decide which texts compile: 100,000 code points, 250 nested uses of one grammar rule, 250 nested operators
+and selections.
 
-The first syntax error ends the parse. Findings that do not concern the grammar (a number out of range, a macro's
-arguments) are collected and reported together, as upstream does. The rules call one another in a circle, so they stay
-in one file.
+The first syntax error ends the parse. Errors outside the grammar (a number out of range, a macro's arguments) are
+collected and reported together, as upstream does. The grammar rules are mutually recursive, so they are in one file.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from allotment.cel.syntax.macros import MACROS, ExpansionTooLarge, Macro, MacroE
 _MAX_CODE_POINTS = 100_000
 _MAX_DEPTH = 250
 
-#: Frames that the deepest tree within the limits needs in any stage, with room for the caller.
+#: Stack frames that any stage needs for the deepest tree within the limits, with a margin for the caller.
 _RECURSION_LIMIT = 25_000
 
 # fmt: off
@@ -49,7 +48,7 @@ _RESERVED = frozenset(
 # fmt: on
 
 # fmt: off
-#: Binary operators: (precedence, internal name). Relations bind weakest and are all on one level.
+#: Binary operators: (precedence, internal name). All relations have the lowest precedence.
 _BINARY: dict[str, tuple[int, str]] = {
     "<": (1, ast.LESS), "<=": (1, ast.LESS_EQUALS), ">=": (1, ast.GREATER_EQUALS), ">": (1, ast.GREATER),
     "==": (1, ast.EQUALS), "!=": (1, ast.NOT_EQUALS), "in": (1, ast.IN),
@@ -62,7 +61,7 @@ _SIGNED = (lexer.INT, lexer.FLOAT)
 
 
 class _SyntaxError(Exception):
-    """The grammar does not allow this token here."""
+    """An unexpected token."""
 
     def __init__(self, token: Token, expected: str) -> None:
         super().__init__(expected)
@@ -70,7 +69,7 @@ class _SyntaxError(Exception):
 
 
 class _NestingTooDeep(Exception):
-    """A nesting limit is exceeded; the text is upstream's."""
+    """A nesting limit is exceeded; the message is upstream's."""
 
 
 Macros: TypeAlias = Mapping[tuple[str, int, bool], Macro]
@@ -78,7 +77,7 @@ P = TypeVar("P", bound="ExpressionParser")
 
 
 def parse(source: str, macros: Macros = MACROS) -> ParsedExpression:
-    """The tree of an expression. Raises CompileError with every finding.
+    """Parses an expression. Raises CompileError with all errors.
 
     >>> parse("a.b == 1").expr.function
     '_==_'
@@ -87,15 +86,15 @@ def parse(source: str, macros: Macros = MACROS) -> ParsedExpression:
 
 
 def parse_with(parser_class: type[P], source: str, macros: Macros) -> tuple[ParsedExpression, P]:
-    """The tree of an expression, and the parser that made it, for those who want to know more of the text."""
+    """Parses an expression with a subclass of the parser, and returns that parser too."""
     issues = Issues(source)
     if len(source) > _MAX_CODE_POINTS:
         issues.report(-1, f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CODE_POINTS}")
         raise issues.error()
     tokens = lexer.tokenize(source)
     if len(tokens) > parser_class.shallow_tokens and sys.getrecursionlimit() < _RECURSION_LIMIT:
-        # Trees within the limits can be some 2,000 nodes deep and every stage walks them recursively. Frames of Python
-        # functions live on the heap, so a higher limit costs nothing; it is raised once and never lowered.
+        # Trees within the limits can be about 2,000 nodes deep and every stage walks them recursively. Frames of Python
+        # functions are on the heap, so a higher limit costs nothing; it is raised once and never lowered.
         sys.setrecursionlimit(_RECURSION_LIMIT)
     parser = parser_class(tokens, issues, macros)
     try:
@@ -117,16 +116,16 @@ def parse_with(parser_class: type[P], source: str, macros: Macros) -> tuple[Pars
 
 
 def _limit_error(source: str, message: str) -> CompileError:
-    """A limit is exceeded: nothing else that was found counts."""
+    """The error for an exceeded limit, which replaces all other errors."""
     issues = Issues(source)
     issues.report(-1, message)
     return issues.error()
 
 
 class ExpressionParser:
-    """The state of one parse: tokens, the position in them, and nesting counters."""
+    """The state of one parse: the tokens, the current position and the nesting counters."""
 
-    #: Past this many tokens an expression may nest deeper than Python's default limit allows.
+    #: Expressions with more tokens can nest deeper than Python's default recursion limit.
     shallow_tokens: ClassVar[int] = 128
 
     __slots__ = (
@@ -152,11 +151,11 @@ class ExpressionParser:
         self.expr_depth = 0
         self.relation_depth = 0
         self.calc_depth = 0
-        #: node id -> nested operators and selections below it; kept only for texts that could reach the limit.
+        #: Node id -> nested operators and selections below it; kept only for texts that could reach the limit.
         self.heights: dict[int, int] | None = {} if len(tokens) > _MAX_DEPTH else None
 
     def parse_all(self) -> Node:
-        """The whole text as one expression."""
+        """Parses the whole text as one expression."""
         node = self.expr()
         token = self.tokens[self.at]
         if token.kind != lexer.EOF:
@@ -166,24 +165,24 @@ class ExpressionParser:
         return node
 
     def record_height(self, node: Node, own: int, below: Iterable[Node]) -> None:
-        """Notes how many nested operators lie below a node; ``own`` is 1 for a node that counts itself."""
+        """Records the number of nested operators below a node; ``own`` is 1 for a node that counts itself."""
         heights = self.heights
         if heights is not None:
             heights[node.id] = own + max((heights.get(b.id, 0) for b in below), default=0)
 
     def expect(self, kind: str) -> None:
-        """Consumes a token of this kind."""
+        """Consumes a token of this kind, or raises a syntax error."""
         token = self.tokens[self.at]
         if token.kind != kind:
             raise _SyntaxError(token, f"'{kind}'")
         self.at += 1
 
     def report_invalid(self, pos: int, message: str) -> Node:
-        """Reports a finding and stands in for the node that has no value."""
+        """Reports an error and returns a placeholder for the invalid node."""
         self.issues.report(pos, message)
         return Const(self.make.id(), pos, None, "null")
 
-    # Operators, weakest first.
+    # Operators, lowest precedence first.
 
     def expr(self) -> Node:
         """``or ? or : expr``; right-associative."""
@@ -220,7 +219,7 @@ class ExpressionParser:
         return node
 
     def conjunction(self) -> Node:
-        """``relation && relation && …`` as a balanced tree; the operands are noted for those who explain."""
+        """``relation && relation && …`` as a balanced tree; the operands are recorded in ``chains``."""
         tokens = self.tokens
         first = tokens[self.at].pos
         node = self.binary(1)
@@ -242,12 +241,12 @@ class ExpressionParser:
         return node
 
     def end_offset(self) -> int:
-        """The offset behind the last consumed token."""
+        """The offset of the end of the last consumed token."""
         last = self.tokens[self.at - 1]
         return last.pos + len(last.text)
 
     def balanced(self, function: str, terms: list[Node], operators: list[tuple[int, int]], low: int, high: int) -> Node:
-        """The operators ``low`` to ``high`` of a chain as a tree, split in the middle."""
+        """The operators ``low`` to ``high`` of a chain as a balanced tree."""
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else self.balanced(function, terms, operators, low, middle - 1)
         right = terms[middle + 1] if middle == high else self.balanced(function, terms, operators, middle + 1, high)
@@ -255,10 +254,10 @@ class ExpressionParser:
         return Call(id_, pos, function, None, [left, right])
 
     def binary(self, min_precedence: int) -> Node:
-        """Operands joined by operators of at least this precedence, left-associative.
+        """Operands joined by left-associative operators of at least this precedence.
 
-        The counters follow the grammar's rules ``relation`` and ``calc``: an operator's right side nests inside the
-        rule that its left side started.
+        The counters follow the grammar's rules ``relation`` and ``calc``: the right side of an operator is nested in the
+        rule of its left side.
         """
         relation_depth, calc_depth = self.relation_depth, self.calc_depth
         if min_precedence <= 2:
@@ -284,7 +283,7 @@ class ExpressionParser:
         return left
 
     def unary(self) -> Node:
-        """``!`` or ``-`` runs, collapsed to their parity; a minus before a number belongs to the number."""
+        """A run of ``!`` or ``-``, reduced to its parity; a minus before a number is part of the literal."""
         token = self.tokens[self.at]
         kind = token.kind
         if kind != "!" and (kind != "-" or self.tokens[self.at + 1].kind in _SIGNED):
@@ -317,7 +316,7 @@ class ExpressionParser:
                 return node
 
     def index(self, operand: Node, pos: int) -> Node:
-        """``[key]`` or ``[?key]``; the bracket is next."""
+        """``[key]`` or ``[?key]``, at the bracket."""
         self.at += 1
         optional = self.accept("?")
         id_ = self.make.id()
@@ -328,14 +327,14 @@ class ExpressionParser:
         return node
 
     def accept(self, kind: str) -> bool:
-        """Consumes a token of this kind if it is next."""
+        """Consumes the next token if it has this kind, and returns whether it did."""
         if self.tokens[self.at].kind == kind:
             self.at += 1
             return True
         return False
 
     def selection(self, operand: Node, pos: int) -> Node:
-        """``.field``, ``.?field`` or ``.method(...)``; the dot is next."""
+        """``.field``, ``.?field`` or ``.method(...)``, at the dot."""
         self.at += 1
         optional = self.accept("?")
         name = self.tokens[self.at]
@@ -361,7 +360,7 @@ class ExpressionParser:
         return node
 
     def call(self, function: str, target: Node | None, pos: int) -> Node:
-        """The arguments of a call, the parenthesis being next, and the call itself or its macro's expansion."""
+        """A call or the expansion of a macro, at the parenthesis before the arguments."""
         self.at += 1
         id_ = self.make.id()
         args: list[Node] = []
@@ -378,7 +377,7 @@ class ExpressionParser:
         return node
 
     def expand_macro(self, function: str, target: Node | None, args: list[Node], pos: int) -> Node | None:
-        """The expansion of a macro call, None when it is none."""
+        """The expansion of a macro call, None for other calls."""
         macro = self.macros.get((function, len(args), target is not None))
         if macro is None:
             return None
@@ -389,7 +388,7 @@ class ExpressionParser:
             return self.report_invalid(error.pos, str(error))
 
     def primary(self) -> Node:
-        """A literal, name, global call, bracketed expression, list, map or message."""
+        """A literal, name, global call, parenthesized expression, list, map or message."""
         token = self.tokens[self.at]
         kind, text, pos = token
         make = self.make
@@ -419,7 +418,7 @@ class ExpressionParser:
         return self.number_or_bytes(token)
 
     def number_or_bytes(self, token: Token) -> Node:
-        """The remaining literals; a minus before a number is part of it."""
+        """A number, with its minus sign, or a bytes literal."""
         sign = ""
         pos = token.pos
         if token.kind == "-":
@@ -471,7 +470,7 @@ class ExpressionParser:
         return Ident(self.make.id(), token.pos, dot + token.text)
 
     def message_name(self) -> str | None:
-        """The dotted name of a message literal if one starts here; consumes it then."""
+        """Consumes and returns the dotted name of a message literal; None if none starts here."""
         tokens = self.tokens
         end = self.at
         while tokens[end + 1].kind == "." and tokens[end + 2].kind == lexer.IDENT:
@@ -483,7 +482,7 @@ class ExpressionParser:
         return name
 
     def message_literal(self, name: str) -> Node:
-        """``{field: value, …}`` of a message; the brace is next."""
+        """``{field: value, …}`` of a message, at the brace."""
         pos = self.tokens[self.at].pos
         id_ = self.make.id()
         self.at += 1
@@ -509,7 +508,7 @@ class ExpressionParser:
         return node
 
     def separator(self, closing: str) -> bool:
-        """Consumes the comma between two elements; False when the last element was read."""
+        """Consumes the comma between two elements; False after the last element."""
         if self.tokens[self.at].kind == "," and self.tokens[self.at + 1].kind != closing:
             self.at += 1
             return True

@@ -16,7 +16,7 @@ from typing import Any, Final
 from allotment.cli.arguments.check import FAIL_ON
 from allotment.cli.output.errors import BadInput, Mistake
 from allotment.fleet.errors import nearest
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 
 OWN: Final = "allotment.toml"
 SHARED: Final = "pyproject.toml"
@@ -81,7 +81,7 @@ def _section(path: Path, shown: str) -> Configuration | None:
         tree: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _bad(text, shown, [_not_toml(shown, text, error)]) from None
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     if path.name == SHARED:
         ours = tree.get("tool", {}).get("allotment", {})
         section, above = ours.get("check"), "tool.allotment"
@@ -101,7 +101,7 @@ def _section(path: Path, shown: str) -> Configuration | None:
     return Configuration(folder=path.parent.absolute(), file=shown, **values)
 
 
-def _values(section: Any, text: str, shown: str, header: str, problems: list[Problem]) -> dict[str, Any]:
+def _values(section: Any, text: str, shown: str, header: str, problems: list[InputProblem]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if not isinstance(section, dict | None):
         problems.append(_problem("wrong-type", f"{header}: wanted a table", _place(text, "", "check"), shown, header))
@@ -220,11 +220,11 @@ def _place(text: str, header: str, key: str) -> tuple[int, int]:
     return 1, 1
 
 
-def _problem(code: str, message: str, place: tuple[int, int], file: str, path: str, hint: str = "") -> Problem:
-    return Problem(code=code, message=message, position=Position(file, *place), path=path, hint=hint)
+def _problem(code: str, message: str, place: tuple[int, int], file: str, path: str, hint: str = "") -> InputProblem:
+    return InputProblem(code=code, message=message, position=Position(file, *place), path=path, hint=hint)
 
 
-def _not_toml(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
+def _not_toml(file: str, text: str, error: tomllib.TOMLDecodeError) -> InputProblem:
     words = str(error)
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", words)
     line, column = (int(found[1]), int(found[2])) if found and found[1] else (max(len(text.splitlines()), 1), 1)
@@ -232,5 +232,5 @@ def _not_toml(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     return _problem("bad-toml", f"not TOML: {message[:1].lower()}{message[1:]}", (line, column), file, "")
 
 
-def _bad(text: str, file: str, problems: list[Problem]) -> BadInput:
+def _bad(text: str, file: str, problems: list[InputProblem]) -> BadInput:
     return BadInput(problems, lambda name: text if name == file else None)

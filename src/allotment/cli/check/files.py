@@ -19,7 +19,7 @@ from msgspec.structs import replace as replace_of
 
 from allotment.cli.check.patches import is_kustomization, patches_of
 from allotment.cli.output.errors import BadInput
-from allotment.model.loading import Document, Loaded, Problem, files_below, load_paths, load_text
+from allotment.model.loading import Document, LoadResult, InputProblem, manifest_files, load_paths, load_text
 from allotment.phrases import counted
 
 #: Fields that nothing but Kubernetes' objects, and pieces of them, have.
@@ -82,14 +82,14 @@ class Files:
     """
 
     documents: list[Document] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[InputProblem] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     templates: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
     stdin: str = ""
     found: set[str] = field(default_factory=set)
 
-    def add(self, loaded: Loaded, source: str, file: str) -> None:
+    def add(self, loaded: LoadResult, source: str, file: str) -> None:
         """A file that is to be judged."""
         self.documents += loaded.documents
         self.problems += loaded.problems
@@ -111,7 +111,7 @@ class Files:
                 after.add(_judged(load_text(texts[file], file), file in self.found), texts[file], file)
             else:
                 documents = [document for document in self.documents if document.file == file]
-                after.add(Loaded(documents, [p for p in self.problems if p.position.file == file]), source, file)
+                after.add(LoadResult(documents, [p for p in self.problems if p.position.file == file]), source, file)
         return after
 
 
@@ -126,9 +126,9 @@ def passed_over(templates: Sequence[str], patches: Sequence[str], command: str) 
         yield f"Left out {files}, as {patches[0]}: {command} the whole: kubectl kustomize … | allot {command} -"
 
 
-def _judged(loaded: Loaded, found: bool) -> Loaded:
+def _judged(loaded: LoadResult, found: bool) -> LoadResult:
     """Of a file that was found in a folder, what is for us."""
-    return Loaded([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)
+    return LoadResult([document for document in loaded.documents if not found or is_ours(document)], loaded.problems)
 
 
 def read_files(
@@ -139,7 +139,7 @@ def read_files(
     ``is_excluded`` holds for what is found in folders, and with ``force_exclude`` for what is named, too.
     """
     files = Files()
-    unusable: list[Problem] = []
+    unusable: list[InputProblem] = []
     seen: set[str] = set()
     kustomizations: list[Document] = []
     for path in paths:
@@ -163,13 +163,13 @@ def read_files(
     return files
 
 
-def _files(path: str, is_excluded: Callable[[str], bool], unusable: list[Problem]) -> Iterator[tuple[str, bool]]:
+def _files(path: str, is_excluded: Callable[[str], bool], unusable: list[InputProblem]) -> Iterator[tuple[str, bool]]:
     """The files that a path means, and whether it names them."""
     if not Path(path).is_dir():
         yield path, True
         return
-    problems: list[Problem] = []
-    found = list(files_below(path, problems))
+    problems: list[InputProblem] = []
+    found = list(manifest_files(path, problems))
     unusable += problems
     if not found and not problems:
         unusable += load_paths([path]).problems
@@ -183,7 +183,7 @@ def _read_stdin(files: Files, name: str) -> None:
     files.add(load_text(data, name), data.decode("utf-8", "replace"), name)
 
 
-def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> Loaded:
+def _read(files: Files, unusable: list[InputProblem], file: str, named: bool) -> LoadResult:
     """Read a file, add it where it is to be judged, and give what is in it."""
     loaded = load_paths([file])
     stops = [problem for problem in loaded.problems if problem.code in _UNREADABLE]
@@ -203,9 +203,9 @@ def _read(files: Files, unusable: list[Problem], file: str, named: bool) -> Load
     return loaded
 
 
-def _explained(loaded: Loaded) -> Loaded:
+def _explained(loaded: LoadResult) -> LoadResult:
     """What is wrong with the YAML of a template is mostly that it is one."""
-    return Loaded(loaded.documents, [replace_of(one, hint=one.hint or TEMPLATE_HINT) for one in loaded.problems])
+    return LoadResult(loaded.documents, [replace_of(one, hint=one.hint or TEMPLATE_HINT) for one in loaded.problems])
 
 
 def _source(documents: Iterable[Document], file: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from allotment.cli.output.errors import Mistake
-from allotment.extras import MissingExtra, require
+from allotment.extras import MissingExtraError, require
 
 
 def run(arguments: Namespace) -> int:
@@ -23,7 +23,7 @@ def run(arguments: Namespace) -> int:
         return explain(arguments)
     try:
         require("running a lab", "lab")
-    except MissingExtra as error:
+    except MissingExtraError as error:
         from allotment.cli.output.console import open_screen
 
         screen = open_screen()

@@ -22,7 +22,7 @@ from allotment.engine.refusal import Refused
 from allotment.fleet import Cluster, Machine, cluster_of, parse_fleet
 from allotment.model.features import Features
 from allotment.model.loading import load_text
-from allotment.model.problems import Problem
+from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 from allotment.tools.explain import Answer, Explanation, explain
 
@@ -49,7 +49,7 @@ class Shown:
 
     example: Example
     explanation: Explanation | None
-    problems: tuple[Problem, ...]
+    problems: tuple[InputProblem, ...]
 
     @property
     def code(self) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from allotment.checkout import application, examples
+from allotment.checkout import application_module, examples_folder
 from allotment.cli.demo.live import Progress, quiet
 from allotment.cli.demo.sharing_cases import BREADTH, CASES, FLEET, PORT, WORK, Case, objects
 from allotment.cli.output.console import Screen, from_home, open_screen
@@ -61,7 +61,7 @@ class Measured(NamedTuple):
 
 def run(arguments: Namespace) -> int:
     """Measure and show; 0 when every replica drew."""
-    folder = examples()
+    folder = examples_folder()
     if folder is None:
         raise Mistake(
             "allot demo sharing requires Allotment's source tree: the application that it runs is not installed",
@@ -89,7 +89,7 @@ def run(arguments: Namespace) -> int:
     for line in shown(screen, measured, time.perf_counter() - began):
         screen.line(line)
     if arguments.pictures:
-        path = _write(Path(arguments.pictures), measured, application(folder, "sheet"))
+        path = _write(Path(arguments.pictures), measured, application_module(folder, "sheet"))
         screen.line(f"Their latest pictures: {from_home(path)}")
     return 0 if all(replica.per_minute for one in measured for replica in one.replicas) else 1
 

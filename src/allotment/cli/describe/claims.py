@@ -6,7 +6,7 @@ from typing import Any
 
 from allotment.cli.describe.generic import add_fields
 from allotment.cli.describe.page import NONE, Page, full
-from allotment.model.contested_claims import WORDS, tree_is_set_aside
+from allotment.model.contested_claims import DESCRIPTION, is_contested_tree
 from allotment.model.trees import Tree
 
 
@@ -31,8 +31,8 @@ def claim(page: Page, tree: Tree) -> None:
 def _state(tree: Tree, allocated: bool, used: bool) -> str:
     if not allocated:
         return "pending"
-    if tree_is_set_aside(tree):
-        return f"allocated ({WORDS})"
+    if is_contested_tree(tree):
+        return f"allocated ({DESCRIPTION})"
     return "allocated, reserved" if used else "allocated"
 
 

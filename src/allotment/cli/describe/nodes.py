@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from allotment.cli.describe.page import NONE, Page, full
-from allotment.model.pod_resources import pod_limits, pod_requests, total_of
+from allotment.model.pod_resources import pod_limits, pod_requests, sum_amounts
 from allotment.model.quantity import Quantity
 from allotment.model.trees import Tree
 from allotment.tools.free import NodeReport
@@ -78,7 +78,7 @@ def _add_pods(page: Page, pods: Sequence[Tree], allocatable: Tree) -> None:
     page.field(0, "Non-terminated Pods", f"({len(pods)} in total)")
     # In force while a pod is resized, as the scheduler counts it.
     each = [(pod_requests(spec, status), pod_limits(spec, status)) for spec, status in map(_parts, pods)]
-    whole = (total_of(requests for requests, _ in each), total_of(limits for _, limits in each))
+    whole = (sum_amounts(requests for requests, _ in each), sum_amounts(limits for _, limits in each))
     kinds = ["Requests", "Limits"]
     rows = []
     for one, amounts in zip(pods, each, strict=True):

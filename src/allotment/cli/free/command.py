@@ -17,7 +17,7 @@ from allotment.cli.output.compact_names import ranges
 from allotment.cli.output.console import Screen, open_screen, tell
 from allotment.cli.output.errors import Mistake
 from allotment.cli.output.manifest import fields
-from allotment.model.contested_claims import WORDS
+from allotment.model.contested_claims import DESCRIPTION
 from allotment.phrases import counted
 from allotment.tools.free import Amount, CounterSetReport, DeviceReport, FreeReport, Holder, free
 from allotment.tools.orphaned_slices import left_out
@@ -187,7 +187,7 @@ def users(holder: Holder) -> str:
     >>> users(Holder("ml/train", ("train-0", "train-1"))), users(Holder("ml/old", set_aside=True))
     ('train-0,train-1', "(set aside, nobody's)")
     """
-    return f"({WORDS})" if holder.set_aside else ",".join(holder.consumers)
+    return f"({DESCRIPTION})" if holder.set_aside else ",".join(holder.consumers)
 
 
 def amounts(capacity: Iterable[Amount]) -> str:

@@ -31,15 +31,15 @@ from allotment.model.core import Node, Pod
 from allotment.model.decoding import Manifest, decode_all
 from allotment.model.features import Features
 from allotment.model.fields import REMOVED_KINDS, REMOVED_VERSION
-from allotment.model.loading import Document, Loaded, load_paths
+from allotment.model.loading import Document, LoadResult, load_paths
 from allotment.model.meta import Object
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 from allotment.model.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.model.slice_conflicts import Contradiction, contradictions
+from allotment.model.slice_conflicts import SliceConflict, find_conflicts
 from allotment.model.trees import to_value
 from allotment.model.validation import FieldError
-from allotment.model.validation.context import Context
-from allotment.model.validation.creation_errors import refusals
+from allotment.model.validation.context import ValidationContext
+from allotment.model.validation.creation_errors import creation_errors
 from allotment.tools.doctor.server_facts import API_VERSION, KIND, ServerFacts
 from allotment.tools.explain.node_eligibility import labels_by_node
 from allotment.tools.orphaned_slices import standing
@@ -181,8 +181,8 @@ def _flat(options: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _read(
-    paths: Sequence[str], stdin: _Stdin, context: Context | None, namespace: str | None, given: Iterable[Object]
-) -> tuple[tuple[Object, ...], list[Problem]]:
+    paths: Sequence[str], stdin: _Stdin, context: ValidationContext | None, namespace: str | None, given: Iterable[Object]
+) -> tuple[tuple[Object, ...], list[InputProblem]]:
     """The objects of files. With a ``context`` they are new, and held to everything that holds for new objects."""
     if not paths:
         return (), []
@@ -196,8 +196,8 @@ def _read(
 
 
 def judge(
-    loaded: Loaded, context: Context | None, namespace: str | None = None, given: Iterable[Object] = ()
-) -> tuple[tuple[Object, ...], list[Problem]]:
+    loaded: LoadResult, context: ValidationContext | None, namespace: str | None = None, given: Iterable[Object] = ()
+) -> tuple[tuple[Object, ...], list[InputProblem]]:
     """The objects of documents and what is wrong with them; ``given`` are objects that exist already."""
     decoded = decode_all(loaded.documents, strict=context is not None)
     problems = [*loaded.problems, *decoded.problems]
@@ -209,9 +209,9 @@ def judge(
             if isinstance(manifest.value, KubeNamespace):
                 namespaces[manifest.key.name] = manifest.value
         for manifest in decoded.manifests:
-            problems += [_problem(manifest, error) for error in refusals(manifest, context, namespaces)]
+            problems += [_problem(manifest, error) for error in creation_errors(manifest, context, namespaces)]
         if not problems:  # slices that are wrong by themselves come first
-            problems += map(_contradiction, contradictions(decoded.manifests))
+            problems += map(_contradiction, find_conflicts(decoded.manifests))
     values = tuple(_placed(m, namespace) for m in decoded.manifests if isinstance(m.value, Object))
     if context is None:
         values += tuple(_facts(decoded.manifests))
@@ -236,12 +236,12 @@ def _placed(manifest: Manifest, namespace: str | None) -> Object:
     return replace(value, metadata=replace(value.metadata, namespace=namespace))
 
 
-def _no_object(path: str) -> Problem:
+def _no_object(path: str) -> InputProblem:
     file = "<stdin>" if path == "-" else path
-    return Problem(code="no-object", message="no Kubernetes object in it", position=Position(file, 1, 1))
+    return InputProblem(code="no-object", message="no Kubernetes object in it", position=Position(file, 1, 1))
 
 
-def _twice(manifests: Iterable[Manifest]) -> Iterable[Problem]:
+def _twice(manifests: Iterable[Manifest]) -> Iterable[InputProblem]:
     """Objects that are given twice: nobody can tell which is meant."""
     first: dict[tuple[str, str, str, str], Manifest] = {}
     for manifest in manifests:
@@ -250,7 +250,7 @@ def _twice(manifests: Iterable[Manifest]) -> Iterable[Problem]:
         identity = (manifest.group, manifest.kind, manifest.key.namespace, manifest.key.name)
         known = first.setdefault(identity, manifest)
         if known is not manifest:
-            yield Problem(
+            yield InputProblem(
                 code="given-twice",
                 message=f"{manifest.kind} {manifest.key} is given twice",
                 position=manifest.position(("metadata", "name")),
@@ -259,10 +259,10 @@ def _twice(manifests: Iterable[Manifest]) -> Iterable[Problem]:
             )
 
 
-def _removed(documents: Iterable[Document]) -> Iterable[Problem]:
+def _removed(documents: Iterable[Document]) -> Iterable[InputProblem]:
     for document in documents:
         if document.api_version == REMOVED_VERSION and document.kind in REMOVED_KINDS:
-            yield Problem(
+            yield InputProblem(
                 code="removed-version",
                 message=f'no matches for kind "{document.kind}" in version "{document.api_version}"',
                 position=document.position(("apiVersion",)),
@@ -271,22 +271,22 @@ def _removed(documents: Iterable[Document]) -> Iterable[Problem]:
             )
 
 
-def _problem(manifest: Manifest, error: FieldError) -> Problem:
+def _problem(manifest: Manifest, error: FieldError) -> InputProblem:
     position = manifest.position(error.path)
     if not error.path.endswith(".expression"):
-        return Problem(code="invalid-field", message=str(error), position=position, path=error.path)
+        return InputProblem(code="invalid-field", message=str(error), position=position, path=error.path)
     # The value is a whole expression; it is shown by its place, not once more.
-    words = f"{error.type.words}: {error.detail}" if error.detail else error.body
+    words = f"{error.type.text}: {error.detail}" if error.detail else error.body
     hint = next((hint for pattern, hint in _EXPRESSION_HINTS if pattern.search(error.detail)), "")
     message = f"{error.path}: {words}"
-    return Problem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)
+    return InputProblem(code="selector-invalid", message=message, position=position, path=error.path, hint=hint)
 
 
-def _contradiction(found: Contradiction) -> Problem:
-    return Problem(
+def _contradiction(found: SliceConflict) -> InputProblem:
+    return InputProblem(
         code="slices-contradict",
         message=found.message,
         position=found.manifest.position(found.path),
         path=found.path,
-        hint=f"{found.words} {found.other}" if found.other else "",
+        hint=f"{found.other_label} {found.other}" if found.other else "",
     )

@@ -18,9 +18,9 @@ from allotment.cluster.inspection.server_facts import facts_of, without
 from allotment.cluster.inspection.snapshot import DEVICES, PODS, WORKLOADS, Snapshot, Wanted, take
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.model.features import RELEASES, Features
-from allotment.model.loading import Document, Loaded
+from allotment.model.loading import Document, LoadResult
 from allotment.model.loading.documents import Origin
-from allotment.model.loading.marks import Mark
+from allotment.model.loading.marks import ValueMark
 from allotment.model.meta import Object
 from allotment.model.trees import Tree
 from allotment.phrases import listed
@@ -49,9 +49,9 @@ class Live(NamedTuple):
 
 def values_of(trees: Iterable[Tree], source: str) -> tuple[Object, ...]:
     """Objects of a cluster as values, queued; what cannot be read is told by the name of the ``source``."""
-    origin = Origin(source, 1, lambda _: Mark(0, 0, False, None, None))
+    origin = Origin(source, 1, lambda _: ValueMark(0, 0, False, None, None))
     documents = [Document(tree, origin, number) for number, tree in enumerate(trees)]
-    values, problems = judge(Loaded(documents, []), None)
+    values, problems = judge(LoadResult(documents, []), None)
     if problems:
         raise BadInput(problems, lambda file: None)
     return queued(values)

@@ -29,7 +29,7 @@ from allotment.cluster.inspection.snapshot import served
 from allotment.cluster.remote.kubeconfig import Target
 from allotment.engine.cluster.identity import DeviceID
 from allotment.fleet.errors import nearest
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.core import Pod
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import Device, ResourceClaim, ResourceSlice
@@ -68,7 +68,7 @@ def of_claim(claim: ResourceClaim, values: Sequence[Object]) -> Answer:
     """What an allocated claim has, and who uses it."""
     users = [f"{user.resource}/{user.name}" for user in claim.status.reserved_for]
     note = f"it is reserved for {', '.join(users)}" if users else "nobody uses it"
-    if is_set_aside(claim):
+    if is_contested(claim):
         note = "it was set aside: another scheduler gave its devices away, too, and it goes when they are free"
     given = given_claim(claim, "", False, _devices(values))
     return Answer(kind="ResourceClaim", name=str(claim.key), outcome="fits", claims=(given,), bound=True, notes=(note,))

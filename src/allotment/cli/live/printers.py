@@ -8,7 +8,7 @@ from typing import Any
 
 from allotment.cli.output.errors import Failure
 from allotment.cluster.inspection.discovery import Served
-from allotment.model.jsonpath import BadTemplate, EvaluationError, parse, relaxed
+from allotment.model.jsonpath import EvaluationError, TemplateError, parse, relax
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
 
@@ -33,8 +33,8 @@ def printer(form: str) -> Printer | None:
 
 def _rendered(text: str) -> Printer:
     try:
-        template = parse(relaxed(text))
-    except BadTemplate as error:
+        template = parse(relax(text))
+    except TemplateError as error:
         raise Failure(f"error: error parsing jsonpath {text}, {error}") from None
 
     def render(tree: Tree) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from allotment.cli.output.code_frame import frame
 from allotment.cli.output.console import folded
-from allotment.model.problems import Problem
+from allotment.model.problems import InputProblem
 from allotment.phrases import counted
 
 #: As many findings as somebody reads; the rest is counted.
@@ -42,7 +42,7 @@ class Failure(Exception):
 class BadInput(Exception):
     """Raised when files cannot be used, with everything that is wrong in them."""
 
-    def __init__(self, problems: Iterable[Problem], source: Callable[[str], str | None]) -> None:
+    def __init__(self, problems: Iterable[InputProblem], source: Callable[[str], str | None]) -> None:
         self.problems = sorted(problems, key=lambda problem: (problem.position, problem.message))
         self.source = source
         super().__init__(f"{len(self.problems)} problems")
@@ -71,9 +71,9 @@ def describe(error: Exception, width: int | None = None) -> Description | None:
 
     if isinstance(error, FleetError):
         return _single(str(error), error.hint, width)
-    from allotment.extras import MissingExtra
+    from allotment.extras import MissingExtraError
 
-    if isinstance(error, MissingExtra):
+    if isinstance(error, MissingExtraError):
         return _single(str(error), "", width)
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return _single(f"{error.filename}: {(error.strerror or str(error)).lower()}", "", width)
@@ -85,7 +85,7 @@ def _single(problem: str, hint: str, width: int | None) -> Description:
     return Description(tuple(lines), {"problems": [{"code": "bad-input", "message": problem, "hint": hint}]})
 
 
-def _data(problem: Problem) -> dict[str, Any]:
+def _data(problem: InputProblem) -> dict[str, Any]:
     position = problem.position
     data = {
         "code": problem.code,
@@ -113,7 +113,7 @@ def _findings(error: BadInput, width: int | None) -> Iterator[str]:
     yield f"Found {counted(count, 'error')}{where}."
 
 
-def finding(problem: Problem, source: str | None, width: int | None = None) -> Iterator[str]:
+def finding(problem: InputProblem, source: str | None, width: int | None = None) -> Iterator[str]:
     """One problem: place, code and message, then the line of the file, then what to do."""
     first, *rest = problem.message.splitlines() or [""]
     whole = problem.code in WHOLE_FILE

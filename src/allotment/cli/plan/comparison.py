@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from allotment.fleet.catalog.instance_type import InstanceType
-from allotment.packing.problem import Holds, Packing, Problem
+from allotment.packing.problem import FeasibilityCheck, Packing, Problem
 from allotment.phrases import counted
 from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.limits import Limits
@@ -50,19 +50,19 @@ def compare(demand: Demand, catalog: Sequence[InstanceType], limits: Limits) -> 
     from allotment.packing.baselines import cluster_autoscaler, karpenter
 
     question = Question(demand, catalog, limits)
-    rules: tuple[tuple[str, Callable[[Problem, Holds], Packing]], ...] = (
+    rules: tuple[tuple[str, Callable[[Problem, FeasibilityCheck], Packing]], ...] = (
         ("Karpenter", karpenter),
         ("cluster-autoscaler (least-waste)", cluster_autoscaler),
     )
     return Compared(tuple(_rival(question, name, rule) for name, rule in rules))
 
 
-def _rival(question: Question, name: str, rule: Callable[[Problem, Holds], Packing]) -> Rival:
-    if not question.problem.bins:
+def _rival(question: Question, name: str, rule: Callable[[Problem, FeasibilityCheck], Packing]) -> Rival:
+    if not question.problem.bin_types:
         return Rival(name, 0, Decimal(0), sum(question.problem.counts))
     packing = rule(question.problem, question.truth)
-    bought = sum(one.count for one in packing.bought if question.bins[one.bin].offer is not None)
-    return Rival(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.left))
+    bought = sum(one.count for one in packing.bins if question.bins[one.bin_type].offer is not None)
+    return Rival(name, bought, Decimal(packing.cost) / _MICRO, sum(count for _, count in packing.unpacked))
 
 
 def comparison_lines(compared: Compared, plan: Plan) -> list[str]:

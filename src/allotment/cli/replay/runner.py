@@ -18,7 +18,7 @@ from allotment.cli.replay.options import policies_of, question_of, seeds_of
 from allotment.cli.replay.text_output import Teller, tell
 from allotment.cli.replay.workers import Job, Lost, made
 from allotment.files import writing
-from allotment.files.writing import PUBLIC, TEMPORARY
+from allotment.files.writing import PUBLIC, TEMPORARY_SUFFIX
 from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
 
@@ -34,7 +34,7 @@ class Folder:
     def prepare(self) -> None:
         """Make the folder, and clear away what a run that was killed left half written."""
         (self.path / _RUNS).mkdir(parents=True, exist_ok=True)
-        for half in (self.path / _RUNS).glob(f".*{TEMPORARY}"):
+        for half in (self.path / _RUNS).glob(f".*{TEMPORARY_SUFFIX}"):
             half.unlink(missing_ok=True)
 
     def find(self, policy: str, seed: int, fingerprint: str) -> Outcome | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from allotment.cluster.client import Reader
-from allotment.model.features import SHOWN_BY, Features, modelled
+from allotment.model.features import GATED_RESOURCES, Features, modelled_release
 
 
 class Wished(NamedTuple):
@@ -22,7 +22,7 @@ def release_of(version: Mapping[str, Any]) -> str:
     >>> release_of({"major": "1", "minor": "36+"}), release_of({"major": "1", "minor": "99"})
     ('1.36', '1.37')
     """
-    return modelled(f"{version.get('major', '')}.{version.get('minor', '')}")
+    return modelled_release(f"{version.get('major', '')}.{version.get('minor', '')}")
 
 
 async def features_of(client: Reader, wished: Wished) -> Features:
@@ -32,7 +32,7 @@ async def features_of(client: Reader, wished: Wished) -> Features:
     gates: dict[str, bool] = {}
     if "resource.k8s.io" in served:
         kinds = await _kinds(client)
-        gates = {gate: True for plural, gate in SHOWN_BY.items() if plural in kinds}
+        gates = {gate: True for plural, gate in GATED_RESOURCES.items() if plural in kinds}
     return Features(kube=release, gates={**gates, **wished.gates})
 
 

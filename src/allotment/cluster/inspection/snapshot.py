@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from allotment.cluster.client import Client, Resource
 from allotment.cluster.errors import StatusError
 from allotment.cluster.inspection.discovery import Discovery
-from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown, newest_known, version_mismatch
+from allotment.model.known_versions import KNOWN_VERSIONS, has_no_known_version, newest_known, version_mismatch
 from allotment.model.trees import Tree
 
 
@@ -85,7 +85,7 @@ def unread(discovery: Discovery, wanted: Iterable[Wanted]) -> dict[str, str]:
     found = {}
     for group, plural, _ in wanted:
         versions = [one.resource.version for one in discovery.versions_of(group, plural)]
-        if all_unknown(group, plural, versions):
+        if has_no_known_version(group, plural, versions):
             found[plural] = version_mismatch(versions, KNOWN_VERSIONS[group, plural])
     return found
 

@@ -1,1 +1,1 @@
-"""AMD's driver (``gpu.amd.com``): GPUs and partitions, as they are or partitioned on demand."""
+"""AMD's driver (``gpu.amd.com``): GPUs and partitions, published in their current modes or partitioned on demand."""

@@ -1,4 +1,4 @@
-"""The parameters that claims and classes may carry for AMD's devices."""
+"""The parameters that claims and classes can have for AMD's devices."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""AMD's driver: GPUs and partitions as the kernel has them, or partitioned as claims want them."""
+"""AMD's driver: publishes GPUs and partitions in their current modes, or partitions GPUs for claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from allotment.cdi.spec import ContainerEdits, DeviceNode
 from allotment.drivers.amd import partitioning, vfio
 from allotment.drivers.amd.config import CONFIGS, GpuConfig, VfioDeviceConfig
 from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, Hardware, HardwareError
-from allotment.drivers.amd.health import condition
+from allotment.drivers.amd.health import health_update
 from allotment.drivers.amd.pci_binding import VFIO
 from allotment.drivers.amd.plan import Plan, PlannedDevice, decode, decode_known, decode_partitioned
 from allotment.drivers.driver import (
@@ -37,13 +37,19 @@ _VFIO: Final = "gpu-vfio-"
 class AmdDriver:
     """The driver of one node.
 
-    ``auto``: every partition mode is on offer, and a GPU is put into the one that a claim gets. ``guests``: GPUs, or
-    their virtual functions, are for virtual machines. Else GPUs are published in the modes that they are in, in the
-    words of ``vocabulary``.
+    ``auto_partition``: publish every partition mode, and switch a GPU to the mode of the claim that gets it.
+    ``guests``: publish GPUs, or their virtual functions, for virtual machines. Otherwise GPUs are published in their
+    current modes. ``vocabulary``: the version of AMD's attribute and capacity names.
     """
 
     def __init__(
-        self, hardware: Hardware, node: str, *, auto_partition: bool = False, guests: bool = False, vocabulary: Vocabulary = "v1"
+        self,
+        hardware: Hardware,
+        node: str,
+        *,
+        auto_partition: bool = False,
+        guests: bool = False,
+        vocabulary: Vocabulary = "v1",
     ) -> None:
         self.hardware = hardware
         self.node = node
@@ -51,43 +57,41 @@ class AmdDriver:
         self.guests = guests
         self.vocabulary = vocabulary
         self._gpus: dict[str, Gpu] = {}
-        self._functions: dict[str, Function] = {}  # by the names of their devices
-        self._initial_drivers: dict[str, str] = {}  # the kernel drivers of functions that no claim has
-        self._gpu_of_device: dict[str, str] = {}  # the GPUs of devices
+        self._functions: dict[str, Function] = {}  # by device name
+        self._initial_drivers: dict[str, str] = {}  # kernel drivers of functions without a claim
+        self._gpu_of_device: dict[str, str] = {}  # PCI address of the GPU by device name
         self._unhealthy: Mapping[str, GpuHealth] = {}
-        self._numbers: dict[str, int] = {}  # of GPUs in names of devices, which they keep
-        self._plans: tuple[Plan, ...] = ()  # of claims that hold parts
+        self._numbers: dict[str, int] = {}  # of GPUs in device names; stable
+        self._plans: tuple[Plan, ...] = ()  # of claims that have partitions
         self._memory_mode = ""
         self._devices_changed = asyncio.Event()
         self._partition_lock = asyncio.Lock()
 
     @property
     def name(self) -> str:
-        """``gpu.amd.com``."""
         return DRIVER
 
     @property
     def configs(self) -> Mapping[tuple[str, str], type]:
-        """GpuConfig and VfioDeviceConfig."""
         return CONFIGS
 
     def config_applies(self, device: str, config: Any) -> bool:
-        """Whether parameters are for a device's kind, which its name tells."""
+        """Whether the parameters are for the device's kind, which the device's name contains."""
         return isinstance(config, VfioDeviceConfig if device.startswith(_VFIO) else GpuConfig)
 
     def validate(self, config: Any) -> None:
-        """All that can be wrong is a matter of types."""
+        """Accept everything: all that can be wrong with these parameters is a matter of types."""
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- discovery ----------------------------------------------------------------------------------------------------
 
     async def discover(self) -> Sequence[DevicePool]:
-        """One pool: the node's GPUs."""
+        """Return one pool with the node's GPUs."""
         if self.guests:
-            offer = self._function_pool(await self.hardware.functions())
+            pool = self._function_pool(await self.hardware.functions())
         else:
-            offer = self._gpu_pool(await self.hardware.gpus())
-        self._gpu_of_device = {d.name: _gpu_address(d) for group in offer.groups for d in group}
-        return (offer,)
+            pool = self._gpu_pool(await self.hardware.gpus())
+        self._gpu_of_device = {d.name: _gpu_address(d) for group in pool.groups for d in group}
+        return (pool,)
 
     def _gpu_pool(self, gpus: Iterable[Gpu]) -> DevicePool:
         self._gpus = {gpu.pci: gpu for gpu in gpus}
@@ -104,7 +108,7 @@ class AmdDriver:
         numbered = {self._numbers[pci]: function for pci, function in by_address.items()}
         self._functions = {name_of_function(number): function for number, function in numbered.items()}
         for pci, function in by_address.items():
-            # What vfio-pci has while nobody here ever saw it otherwise was handed to it by somebody else, and stays.
+            # A function that was bound to vfio-pci from the start was bound by another program, and stays bound.
             if function.driver != VFIO:
                 self._initial_drivers[pci] = function.driver
             else:
@@ -118,46 +122,48 @@ class AmdDriver:
                 self._numbers[pci] = next(n for n in range(len(used) + 1) if n not in used)
 
     def restore(self, plans: Sequence[Tree]) -> None:
-        """What was prepared by an earlier process: GPUs keep their numbers, and a memory mode stays in use."""
+        """Load the plans of an earlier process: GPUs keep their numbers, and the memory mode stays in use."""
         self._plans = decode_partitioned(plans)
         known = decode_known(plans)
-        self._numbers |= {held.pci: held.number for plan in known for held in plan.devices if held.number >= 0}
+        self._numbers |= {device.pci: device.number for plan in known for device in plan.devices if device.number >= 0}
         self._initial_drivers |= {pci: driver for plan in known for pci, driver in plan.initial_drivers.items()}
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
-        """GPUs and partitions that come and go, memory modes that come into use and out of it, GPUs ill and well."""
+        """Report added and removed devices, changes of the memory mode in use, and changes of GPU health."""
         changes = asyncio.create_task(self._follow_changes())
         try:
             while True:
-                moved = asyncio.create_task(self._devices_changed.wait())
-                await asyncio.wait((moved, changes), return_when=asyncio.FIRST_COMPLETED)
-                moved.cancel()
+                change = asyncio.create_task(self._devices_changed.wait())
+                await asyncio.wait((change, changes), return_when=asyncio.FIRST_COMPLETED)
+                change.cancel()
                 if changes.done():
                     changes.result()
                     return
                 self._devices_changed.clear()
                 yield DevicesChanged()
-                for news in await self._conditions():
-                    yield news
+                for update in await self._health_updates():
+                    yield update
         finally:
             changes.cancel()
 
     async def _follow_changes(self) -> None:
-        if await self.hardware.unhealthy_gpus() or await self._inventory_changed():  # before anybody watched
+        if await self.hardware.unhealthy_gpus() or await self._inventory_changed():  # changes before watch() was called
             self._devices_changed.set()
         async for _ in self.hardware.changes():
             self._devices_changed.set()
 
     async def _inventory_changed(self) -> bool:
         if self.guests:
-            return {function.pci for function in self._functions.values()} != {f.pci for f in await self.hardware.functions()}
+            return {function.pci for function in self._functions.values()} != {
+                f.pci for f in await self.hardware.functions()
+            }
         return tuple(self._gpus.values()) != await self.hardware.gpus()
 
-    async def _conditions(self) -> list[HealthUpdate]:
-        """Of the devices whose GPU is ill, or was when it was last looked at."""
+    async def _health_updates(self) -> list[HealthUpdate]:
+        """Health updates for the devices whose GPU is unhealthy, or was at the previous check."""
         before, self._unhealthy = self._unhealthy, await self.hardware.unhealthy_gpus()
         return [
-            condition(device, self._unhealthy.get(pci, GpuHealth()))
+            health_update(device, self._unhealthy.get(pci, GpuHealth()))
             for device, pci in self._gpu_of_device.items()
             if pci in before or pci in self._unhealthy
         ]
@@ -165,9 +171,11 @@ class AmdDriver:
     # --- claims -------------------------------------------------------------------------------------------------------
 
     def plan(self, claim: AllocatedClaim) -> Tree:
-        """What preparing will do. Raises Refused."""
+        """Return the plan of a claim. Raises ClaimError."""
         if self.guests:
-            return vfio.plan_claim(claim.devices, self._functions, self._initial_drivers, decode_known(claim.other_plans)).to_tree()
+            return vfio.plan_claim(
+                claim.devices, self._functions, self._initial_drivers, decode_known(claim.other_plans)
+            ).to_tree()
         others = decode_partitioned(claim.other_plans)
         devices: list[PlannedDevice] = []
         for allocated in claim.devices:
@@ -175,7 +183,9 @@ class AmdDriver:
         slots = any(device.slots for device in devices)
         return Plan(tuple(devices), partitioning.initial_modes(self._gpus.values(), others) if slots else {}).to_tree()
 
-    def _planned_device(self, allocated: AllocatedDevice, same_claim: Sequence[PlannedDevice], others: Sequence[Plan]) -> PlannedDevice:
+    def _planned_device(
+        self, allocated: AllocatedDevice, same_claim: Sequence[PlannedDevice], others: Sequence[Plan]
+    ) -> PlannedDevice:
         match = self._find_setting(allocated.device) if self.auto_partition else None
         if match is not None:
             gpu, setting = match
@@ -186,10 +196,10 @@ class AmdDriver:
         for gpu in self._gpus.values():
             if any(name_of(part) == allocated.device for part in gpu.parts):
                 return PlannedDevice(allocated.pool, allocated.device, gpu.pci, allocated.share_id)
-        raise ClaimError(f"device {allocated.pool}/{allocated.device} is not on this node (any more)")
+        raise ClaimError(f"device {allocated.pool}/{allocated.device} not found on this node")
 
     def _find_setting(self, device: str) -> tuple[Gpu, Setting] | None:
-        """The GPU and the setting that a name of a device on demand stands for."""
+        """The GPU and the partition setting that the name of an on-demand device refers to."""
         for pci, gpu in self._gpus.items():
             for setting in gpu.settings:
                 if names.name_of(self._numbers[pci], setting) == device:
@@ -197,7 +207,7 @@ class AmdDriver:
         return None
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
-        """Do it. Raises Refused."""
+        """Prepare a planned claim. Raises ClaimError."""
         decoded = decode(plan)
         try:
             return await self._prepare(decoded, claim.other_plans)
@@ -208,11 +218,16 @@ class AmdDriver:
     async def _prepare(self, plan: Plan, others: Sequence[Tree]) -> PreparedClaim:
         if plan.initial_drivers:
             await vfio.bind_to_vfio(self.hardware, plan)
-            return PreparedClaim({(device.pool, device.device, device.share_id): await self._ready_function(device) for device in plan.devices})
+            return PreparedClaim(
+                {
+                    (device.pool, device.device, device.share_id): await self._ready_function(device)
+                    for device in plan.devices
+                }
+            )
         parts: dict[PlannedDevice, tuple[Part, ...]] = {}
         if plan.partitioned_devices:
             async with self._partition_lock:
-                # Told before anything is done: who is on a device of another memory mode has to go (NoExecute).
+                # Recorded before anything is changed: pods on devices of another memory mode are evicted (NoExecute).
                 remaining = decode_partitioned(others)
                 self._record_plans((*remaining, plan))
                 parts |= await partitioning.apply_modes(self.hardware, plan, remaining)
@@ -223,14 +238,16 @@ class AmdDriver:
                 parts[device] = _existing_parts(device, gpus.get(device.pci))
             files = [file for part in parts[device] for file in await self._device_files(device, part)]
             edits = ContainerEdits(device_nodes=_cdi_device_nodes(files), additional_gids=_group_ids(files))
-            devices[device.pool, device.device, device.share_id] = ReadyDevice(edits, _status_data(device, parts[device]))
+            devices[device.pool, device.device, device.share_id] = ReadyDevice(
+                edits, _status_data(device, parts[device])
+            )
         env = (f"KUBERNETES_NODE_NAME={self.node}", f"DRA_RESOURCE_DRIVER_NAME={DRIVER}")
         return PreparedClaim(devices, ContainerEdits(env=env))
 
     async def _ready_function(self, device: PlannedDevice) -> ReadyDevice:
         files = await self.hardware.vfio_device_files(device.pci, iommu_fd=device.iommu_fd)
         if not files:
-            raise ClaimError(f"device {device.pool}/{device.device}: the files of {device.pci} in /dev/vfio are not there")
+            raise ClaimError(f"device {device.pool}/{device.device}: no files of {device.pci} in /dev/vfio")
         edits = ContainerEdits(device_nodes=_cdi_device_nodes(files), additional_gids=_group_ids(files))
         return ReadyDevice(edits, vfio.claim_data(device, self._functions))
 
@@ -238,12 +255,14 @@ class AmdDriver:
         files = await self.hardware.device_files(part)
         if not files:
             raise ClaimError(
-                f"device {device.pool}/{device.device}: /dev/kfd or the device files of card {part.card} are not there"
+                f"device {device.pool}/{device.device}: /dev/kfd or the device files of card {part.card} not found"
             )
         return files
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
-        """GPUs that nobody holds any more go back to their drivers and modes. Raises Refused: they may be in use."""
+        """Restore the drivers and modes of GPUs that no other claim uses. Raises ClaimError, for example if a GPU is in
+        use.
+        """
         decoded, remaining = decode(plan), decode_partitioned(others)
         if decoded.initial_drivers:
             failed = await vfio.restore_drivers(self.hardware, decoded, decode_known(others))
@@ -259,24 +278,26 @@ class AmdDriver:
             self._record_plans(remaining)
 
     def _record_plans(self, plans: Sequence[Plan]) -> None:
-        """These claims hold parts now."""
+        """Store the plans of the claims that now have partitions."""
         self._plans = tuple(plans)
         if partitioning.memory_mode_of(self._plans) != self._memory_mode:
             self._devices_changed.set()
 
 
 def _gpu_address(device: Device) -> str:
-    """The GPU of a device, in either vocabulary."""
-    candidates = (device.attributes.get(name) for name in ("resource.kubernetes.io/pciBusID", "pciAddr", "parentPciAddr"))
+    """The PCI address of a device's GPU, in either vocabulary."""
+    candidates = (
+        device.attributes.get(name) for name in ("resource.kubernetes.io/pciBusID", "pciAddr", "parentPciAddr")
+    )
     return next((attribute.string for attribute in candidates if attribute is not None and attribute.string), "")
 
 
 def _existing_parts(device: PlannedDevice, gpu: Gpu | None) -> tuple[Part, ...]:
-    """The parts of a device that was there before; all of a GPU for an administrator who asks for one on demand."""
+    """The existing partitions of a device; all partitions of a GPU for admin access to an on-demand device."""
     parts = gpu.parts if gpu is not None else ()
     selected = parts if device.number >= 0 else tuple(part for part in parts if name_of(part) == device.device)
     if not selected:
-        raise ClaimError(f"device {device.pool}/{device.device} is not on this node any more")
+        raise ClaimError(f"device {device.pool}/{device.device} not found on this node any more")
     return selected
 
 
@@ -288,12 +309,12 @@ def _cdi_device_nodes(files: Iterable[CharacterDevice]) -> tuple[DeviceNode, ...
 
 
 def _group_ids(files: Iterable[CharacterDevice]) -> tuple[int, ...]:
-    """So that programs need not be root to use the device."""
+    """The groups of the device files, so that programs can use the device without root."""
     return tuple(sorted({file.group for file in files if file.group}))
 
 
 def _status_data(device: PlannedDevice, parts: Sequence[Part]) -> Tree | None:
-    """Which partitions a claim got, for its status: their names are known only now."""
+    """The partitions that a claim got, for its status: their names are known only after partitioning."""
     if not device.slots:
         return None
     return {"pciBusID": device.pci, "partitions": [name_of(part) for part in parts]}

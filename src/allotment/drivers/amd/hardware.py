@@ -1,6 +1,6 @@
-"""The one interface to AMD's hardware: sysfs and KFD where a GPU is, a simulation of them elsewhere.
+"""The interface to AMD's hardware, implemented by sysfs and KFD on a GPU node and by a simulation elsewhere.
 
-GPUs are named by their PCI address. Facts about one are :class:`allotment.fleet.amd.Gpu`, whoever found them.
+GPUs are identified by their PCI address and described by :class:`allotment.fleet.amd.Gpu`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from allotment.fleet.amd import Function, Gpu, Part
 
 
 class HardwareError(Exception):
-    """The kernel refused; the text says what was asked of which GPU, and its answer."""
+    """The kernel refused an operation; the text contains the operation, the GPU and the kernel's error."""
 
 
 class CharacterDevice(NamedTuple):
-    """A character device. ``group``: the group that may use it, None if unknown."""
+    """A character device. ``group``: the id of the group that may use it, None if unknown."""
 
     path: str
     major: int
@@ -25,9 +25,9 @@ class CharacterDevice(NamedTuple):
 
 
 class GpuHealth(NamedTuple):
-    """What is wrong with a GPU. ``errors``: of each block that had any, how many could not be corrected.
+    """The health of a GPU. ``errors``: uncorrectable errors by block, for blocks that had any.
 
-    ``lost``: it no longer answers.
+    ``lost``: the GPU no longer answers.
     """
 
     lost: bool = False
@@ -38,44 +38,50 @@ class Hardware(Protocol):
     """The GPUs of a node."""
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """What there is, by PCI address; nothing without the kernel module."""
+        """All GPUs by PCI address; none without the kernel module."""
         ...
 
     async def device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
-        """The device files through which a program uses a GPU or partition; none as long as they are not all there."""
+        """The device files through which a program uses a GPU or partition; none until all of them exist."""
         ...
 
     async def set_compute_partition(self, pci: str, mode: str) -> None:
-        """Divide a GPU (``cpx``). Its parts have other numbers then. Raises HardwareError: it may be in use."""
+        """Set a GPU's compute partition mode (``cpx``); its partitions get new numbers. Raises HardwareError if it is
+        in use.
+        """
         ...
 
     async def set_memory_partition(self, mode: str) -> None:
-        """Change the memory mode of all GPUs (``nps4``): nobody can use any GPU meanwhile. Raises HardwareError."""
+        """Set the memory partition mode of all GPUs (``nps4``); no GPU can be in use meanwhile. Raises
+        HardwareError.
+        """
         ...
 
     async def functions(self) -> tuple[Function, ...]:
-        """What virtual machines can have, by PCI address: GPUs or their virtual functions, whatever driver has them."""
+        """The PCI functions for virtual machines by PCI address: GPUs or their virtual functions, with any kernel
+        driver.
+        """
         ...
 
     async def bind(self, pci: str, driver: str) -> None:
-        """Have a kernel driver drive a function (``vfio-pci``; empty: none). Raises HardwareError: it may be in use."""
+        """Bind a function to a kernel driver (``vfio-pci``; empty: none). Raises HardwareError if it is in use."""
         ...
 
     async def vfio_device_files(self, pci: str, *, iommu_fd: bool) -> tuple[CharacterDevice, ...]:
-        """The device files of a function that ``vfio-pci`` has; none as long as they are not all there.
+        """The device files of a function that is bound to ``vfio-pci``; none until all of them exist.
 
-        ``iommu_fd``: through the newer interface where the machine has it.
+        ``iommu_fd``: use IOMMUFD where the machine has it.
         """
         ...
 
     async def iommu_group_peers(self, pci: str) -> tuple[str, ...]:
-        """Other devices of a function's IOMMU group that some kernel driver has; bridges do not count."""
+        """Other devices of the function's IOMMU group that are bound to a kernel driver, without bridges."""
         ...
 
     async def unhealthy_gpus(self) -> Mapping[str, GpuHealth]:
-        """What is wrong with GPUs, by PCI address; nothing of those that are well."""
+        """The health of unhealthy GPUs, by PCI address."""
         ...
 
     def changes(self) -> AsyncIterator[None]:
-        """GPUs, partitions or functions came or went, got ill or well."""
+        """Yields when GPUs, partitions or functions were added or removed, or the health of a GPU changed."""
         ...

@@ -1,4 +1,4 @@
-"""What is wrong with a GPU, in words: taints for schedulers, a sentence for people."""
+"""Health of AMD GPUs as Kubernetes reports it: device taints and a message."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ RAS_TAINT: Final = "gpu.amd.com/ras"
 LOST_TAINT: Final = "gpu.amd.com/gpu-lost"
 
 
-def condition(device: str, ailment: GpuHealth) -> HealthUpdate:
-    """News of a device of a GPU. The taint's value is the first of its blocks that are broken."""
-    taints = [DeviceTaint(key=LOST_TAINT, effect="NoSchedule")] if ailment.lost else []
-    words = ["the GPU is lost: it no longer answers"] if ailment.lost else []
-    if ailment.errors:
-        taints.append(DeviceTaint(key=RAS_TAINT, value=ailment.errors[0][0], effect="NoSchedule"))
-        words += [f"errors that could not be corrected in {block}: {count}" for block, count in ailment.errors]
-    return HealthUpdate(device, "Unhealthy" if taints else "Healthy", "; ".join(words), tuple(taints))
+def health_update(device: str, health: GpuHealth) -> HealthUpdate:
+    """The health update for a device of a GPU. The taint's value is the first block with uncorrectable errors."""
+    taints = [DeviceTaint(key=LOST_TAINT, effect="NoSchedule")] if health.lost else []
+    messages = ["the GPU is lost: it no longer answers"] if health.lost else []
+    if health.errors:
+        taints.append(DeviceTaint(key=RAS_TAINT, value=health.errors[0][0], effect="NoSchedule"))
+        messages += [f"uncorrectable errors in {block}: {count}" for block, count in health.errors]
+    return HealthUpdate(device, "Unhealthy" if taints else "Healthy", "; ".join(messages), tuple(taints))

@@ -1,4 +1,4 @@
-"""AMD's hardware through the kernel's files: of the host, of a copy, or of a simulation."""
+"""AMD's hardware through the kernel's files: those of the host, a copy, or a simulation."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final, TypeVar
 
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd import pci_binding, pci_functions, sysfs
+from allotment.drivers.amd.error_counters import unhealthy_gpus
 from allotment.drivers.amd.hardware import CharacterDevice, GpuHealth, HardwareError
 from allotment.drivers.amd.kernel_files import KernelFiles
-from allotment.drivers.amd.reliability import unhealthy_gpus
 from allotment.fleet.amd import Function, Gpu, Part
 
 T = TypeVar("T")
 
-#: How often a host is looked at for GPUs that came or went.
+#: Polling interval for added and removed GPUs.
 POLL_SECONDS: Final = 10.0
 
 
 async def reload_module() -> None:
-    """Load the kernel module anew, which is when a memory mode takes effect. Raises HardwareError."""
+    """Reload the kernel module, which makes a new memory mode take effect. Raises HardwareError."""
     for arguments in (("-r", "amdgpu"), ("amdgpu",)):
         try:
             process = await asyncio.create_subprocess_exec(
@@ -35,23 +35,23 @@ async def reload_module() -> None:
 
 
 class KernelHardware:
-    """Hardware behind files. Reading them takes a thread, for a GPU that wakes up answers late."""
+    """Hardware behind the kernel's files. They are read in a thread, because a GPU that wakes up answers slowly."""
 
-    def __init__(self, files: KernelFiles, clock: Clock, *, reload: Callable[[], Awaitable[None]] = reload_module) -> None:
+    def __init__(
+        self, files: KernelFiles, clock: Clock, *, reload: Callable[[], Awaitable[None]] = reload_module
+    ) -> None:
         self.files = files
         self._clock = clock
         self._reload = reload
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Do something with the files."""
+        """Call a blocking function that uses the files."""
         return await asyncio.to_thread(function)
 
     async def gpus(self) -> tuple[Gpu, ...]:
-        """What there is, by PCI address."""
         return await self.call(lambda: sysfs.gpus(self.files))
 
     async def device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
-        """The device files of a GPU or partition."""
         return await self.call(lambda: self._device_files(part))
 
     def _device_files(self, part: Part) -> tuple[CharacterDevice, ...]:
@@ -69,38 +69,34 @@ class KernelHardware:
         return tuple(files)
 
     async def set_compute_partition(self, pci: str, mode: str) -> None:
-        """Divide a GPU. Raises HardwareError."""
         await self._write(pci, "compute", mode)
 
     async def set_memory_partition(self, mode: str) -> None:
-        """Change the memory mode of all GPUs that have one. Raises HardwareError."""
+        """Set the memory partition mode of all GPUs that have one, and reload the module. Raises HardwareError."""
         for gpu in await self.gpus():
             if gpu.memory:
                 await self._write(gpu.pci, "memory", mode)
         await self._reload()
 
     async def functions(self) -> tuple[Function, ...]:
-        """What virtual machines can have."""
         return await self.call(lambda: pci_functions.functions(self.files))
 
     async def unhealthy_gpus(self) -> Mapping[str, GpuHealth]:
-        """What is wrong with GPUs, by PCI address."""
         return await self.call(lambda: unhealthy_gpus(self.files))
 
     async def iommu_group_peers(self, pci: str) -> tuple[str, ...]:
-        """Other devices of a function's IOMMU group that some kernel driver has."""
         return await self.call(
             lambda: tuple(
-                peer for peer in pci_functions.iommu_group_peers(self.files, pci) if pci_functions.driver_of(self.files, peer)
+                peer
+                for peer in pci_functions.iommu_group_peers(self.files, pci)
+                if pci_functions.driver_of(self.files, peer)
             )
         )
 
     async def bind(self, pci: str, driver: str) -> None:
-        """Have a kernel driver drive a function. Raises HardwareError."""
         await pci_binding.bind(self.files, pci, driver, self.call)
 
     async def vfio_device_files(self, pci: str, *, iommu_fd: bool) -> tuple[CharacterDevice, ...]:
-        """The device files of a function that ``vfio-pci`` has."""
         return await self.call(lambda: pci_binding.vfio_device_files(self.files, pci, iommu_fd=iommu_fd))
 
     async def _write(self, pci: str, kind: str, mode: str) -> None:
@@ -110,7 +106,7 @@ class KernelHardware:
             raise HardwareError(f"GPU {pci}: {kind} partition mode {mode.upper()}: {error.strerror}") from error
 
     async def changes(self) -> AsyncIterator[None]:
-        """GPUs, partitions or functions came or went, got ill or well."""
+        """Poll for changes of GPUs, partitions, functions and GPU health."""
         previous = await self.call(self._signature)
         while True:
             await self._clock.sleep(POLL_SECONDS)

@@ -1,6 +1,6 @@
-"""The kernel's files: those of a host, those below a folder that has copies of them, or a simulation.
+"""Access to the kernel's files: those of a host, copies below a folder, or a simulation.
 
-Paths have no slash in front (``sys/class/kfd``), so that a root can be set before them.
+Paths have no leading slash (``sys/class/kfd``), so that they can be joined to a root.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from typing import Protocol
 
 
 class KernelFiles(Protocol):
-    """What the driver needs of a file system. What is not there is None or empty: hardware comes and goes."""
+    """The file operations that the driver needs. A missing file gives None or nothing, because hardware can be
+    removed.
+    """
 
     def read(self, path: str) -> str | None:
-        """The text of a file, without white space around it; None if there is none that can be read."""
+        """The text of a file without surrounding white space; None if it cannot be read."""
         ...
 
     def listdir(self, path: str) -> tuple[str, ...]:
-        """What is in a folder, in order."""
+        """The sorted names in a folder."""
         ...
 
     def readlink(self, path: str) -> str | None:
-        """What a symbolic link says."""
+        """The target of a symbolic link."""
         ...
 
     def group_id(self, path: str) -> int | None:
-        """The group that a file belongs to."""
+        """The id of the group that owns a file."""
         ...
 
     def write(self, path: str, text: str) -> None:
-        """Write to a file that is there. Raises OSError."""
+        """Write to an existing file. Raises OSError."""
         ...
 
 
@@ -41,35 +43,30 @@ class HostFiles:
         self._root = root
 
     def read(self, path: str) -> str | None:
-        """The text of a file."""
         try:
             return (self._root / path).read_text(errors="replace").strip()
         except OSError:
             return None
 
     def listdir(self, path: str) -> tuple[str, ...]:
-        """What is in a folder."""
         try:
             return tuple(sorted(entry.name for entry in (self._root / path).iterdir()))
         except OSError:
             return ()
 
     def readlink(self, path: str) -> str | None:
-        """What a symbolic link says."""
         try:
             return str((self._root / path).readlink())
         except OSError:
             return None
 
     def group_id(self, path: str) -> int | None:
-        """The group of a file."""
         try:
             return (self._root / path).stat().st_gid
         except OSError:
             return None
 
     def write(self, path: str, text: str) -> None:
-        """Write to a file."""
-        # Never made anew: a file that the kernel does not have is an error.
+        # Never created: a file that the kernel does not have is an error.
         with os.fdopen(os.open(self._root / path, os.O_WRONLY | os.O_TRUNC), "w") as file:
             file.write(text)

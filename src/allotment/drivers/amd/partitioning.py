@@ -1,8 +1,9 @@
-"""Partitioning on demand: which parts a claim gets, and the modes that GPUs are put into and taken out of.
+"""Partitioning on demand: chooses the partitions of a claim, and sets and restores the modes of GPUs.
 
-Parts have no names before they exist, so a plan counts them: the third part of a GPU in CPX. The memory mode is the
-whole node's and is changed only while nobody holds any GPU; the compute mode is one GPU's and is changed only while
-nobody holds that GPU. Memory comes first both ways, for a compute mode may not exist in the other memory mode.
+Partitions have no names before they exist, so a plan identifies them by index: the third partition of a GPU in CPX. The
+memory mode applies to the whole node and is changed only while no claim uses any GPU; the compute mode applies to one
+GPU and is changed only while no claim uses that GPU. The memory mode is set first in both directions, because a compute
+mode may not exist in the other memory mode.
 """
 
 from __future__ import annotations
@@ -17,63 +18,78 @@ from allotment.drivers.driver import AllocatedDevice, ClaimError
 from allotment.fleet.amd import Gpu, Part, Setting
 from allotment.fleet.amd.auto_partition import PARTITIONS
 
-#: Device files come a moment after the mode is set, by udev.
+#: udev creates device files a moment after the mode is set.
 _TIMEOUT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
 def memory_mode_of(plans: Sequence[Plan]) -> str:
-    """The memory mode that these claims use; empty without any."""
+    """The memory mode that these plans use; empty if they have no partitions."""
     return next((device.memory for plan in plans for device in plan.partitioned_devices), "")
 
 
 def initial_modes(gpus: Collection[Gpu], others: Sequence[Plan]) -> dict[str, tuple[str, str]]:
-    """The modes to go back to: as they were before the first of the claims that are here now."""
+    """The modes to restore: those before the first of the currently prepared claims."""
     known = next((plan.initial_modes for plan in others), {})
     return {gpu.pci: (gpu.compute, gpu.memory) for gpu in gpus if gpu.settings} | known
 
 
 def plan_partitions(
-    allocated: AllocatedDevice, number: int, gpu: Gpu, setting: Setting, same_claim: Sequence[PlannedDevice], others: Sequence[Plan]
+    allocated: AllocatedDevice,
+    number: int,
+    gpu: Gpu,
+    setting: Setting,
+    same_claim: Sequence[PlannedDevice],
+    others: Sequence[Plan],
 ) -> PlannedDevice:
-    """What a claim gets of a GPU in a setting. ``taken``: what the same claim has already. Raises Refused."""
+    """Choose the partitions that a claim gets of a GPU in a setting. ``same_claim``: devices that the claim already
+    has.
+
+    Raises ClaimError.
+    """
     device = f"device {allocated.pool}/{allocated.device}"
     planned = [*same_claim, *(other for plan in others for other in plan.partitioned_devices)]
     memory = next((other.memory for other in planned if other.slots and other.memory != setting.memory), "")
     if memory:
         raise ClaimError(
-            f"{device} needs memory mode {setting.memory.upper()}, but the node's GPUs are used in {memory.upper()}; "
-            "it is free when the claims that use it have ended"
+            f"{device} needs memory mode {setting.memory.upper()}, but claims use the node's GPUs in {memory.upper()}; "
+            "it becomes available when these claims are released"
         )
     on_gpu = [other for other in planned if other.pci == gpu.pci and other.slots]
     conflict = next((other for other in on_gpu if other.compute != setting.compute), None)
     if conflict is not None:
-        raise ClaimError(f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {conflict.device} of it is in use")
+        raise ClaimError(
+            f"{device} needs GPU {gpu.pci} in {setting.compute.upper()}, but {conflict.device} of it is in use"
+        )
     amount = allocated.consumed_capacity.get(PARTITIONS)
     requested = amount.value() if amount is not None else setting.parts
     used_slots = {slot for other in on_gpu for slot in other.slots}
     free_slots = [slot for slot in range(setting.parts) if slot not in used_slots]
     if len(free_slots) < requested:
-        raise ClaimError(f"{device}: {requested} partitions are wanted, and {len(free_slots)} of {setting.parts} are free")
+        raise ClaimError(f"{device}: {requested} partitions requested, {len(free_slots)} of {setting.parts} available")
     return PlannedDevice(
         allocated.pool, allocated.device, gpu.pci, allocated.share_id, setting.compute, setting.memory, number,
         tuple(free_slots[:requested]),
     )  # fmt: skip
 
 
-async def apply_modes(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> Mapping[PlannedDevice, tuple[Part, ...]]:
-    """Put the plan's GPUs into their modes; the parts that it holds. Raises HardwareError, Refused."""
+async def apply_modes(
+    hardware: Hardware, plan: Plan, others: Sequence[Plan]
+) -> Mapping[PlannedDevice, tuple[Part, ...]]:
+    """Set the modes of the plan's GPUs and return the partitions of each device. Raises HardwareError, ClaimError."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
     memory = memory_mode_of([plan])
     if any(gpus[device.pci].memory != memory for device in plan.partitioned_devices if device.pci in gpus):
         if others:
-            raise ClaimError(f"changing the memory mode to {memory.upper()} would end what uses the node's other GPUs")
+            raise ClaimError(
+                f"changing the memory mode to {memory.upper()} would stop the programs on the node's other GPUs"
+            )
         await hardware.set_memory_partition(memory)
         gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
     for device in plan.partitioned_devices:
         gpu = gpus.get(device.pci)
         if gpu is None:
-            raise ClaimError(f"device {device.pool}/{device.device}: GPU {device.pci} is not there")
+            raise ClaimError(f"device {device.pool}/{device.device}: GPU {device.pci} not found")
         if gpu.compute != device.compute:
             await hardware.set_compute_partition(device.pci, device.compute)
             gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
@@ -92,12 +108,12 @@ async def _wait_for_parts(hardware: Hardware, device: PlannedDevice) -> tuple[Pa
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise HardwareError(
-            f"GPU {device.pci} is in {device.compute.upper()}, but not all device files of its partitions came"
+            f"GPU {device.pci} is in {device.compute.upper()}, but device files of its partitions are missing"
         ) from None
 
 
 async def restore(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> None:
-    """Put the GPUs that nobody holds any more back into the modes from before. Raises HardwareError."""
+    """Restore the initial modes of the GPUs that no other plan uses. Raises HardwareError."""
     gpus = {gpu.pci: gpu for gpu in await hardware.gpus()}
     busy = {device.pci for other in others for device in other.partitioned_devices}
     if not busy:
@@ -110,6 +126,6 @@ async def restore(hardware: Hardware, plan: Plan, others: Sequence[Plan]) -> Non
         gpu = gpus.get(pci)
         if gpu is None or gpu.compute == compute or pci in busy or (busy and pci not in freed):
             continue
-        # With another memory mode in use it has to wait for the last claim.
+        # With another memory mode in use, the mode is restored after the last claim.
         if any((setting.compute, setting.memory) == (compute, gpu.memory) for setting in gpu.settings):
             await hardware.set_compute_partition(pci, compute)

@@ -1,7 +1,7 @@
-"""A PCI function handed from its kernel driver to ``vfio-pci`` for a virtual machine, and given back.
+"""Binds a PCI function to ``vfio-pci`` for a virtual machine, and back to its kernel driver.
 
-The kernel waits in the middle of taking a device from a driver while somebody has it open, and virtual machines get an
-IOMMU group as a whole or not at all; so both are looked for first.
+The kernel blocks while it unbinds a device that a process has open, and an IOMMU group can only be given to a virtual
+machine as a whole, so both are checked first.
 """
 
 from __future__ import annotations
@@ -20,44 +20,48 @@ T = TypeVar("T")
 VFIO: Final = "vfio-pci"
 _DRIVERS: Final = "sys/bus/pci/drivers"
 
-#: Seconds that programs which have a GPU open may take to go, and the kernel to bind a driver.
+#: Time limits for programs to close a GPU, and for the kernel to bind a driver.
 RELEASE_SECONDS: Final = 30.0
 BIND_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
 
 
 class Caller(Protocol):
-    """Does something with the kernel's files that may take a while."""
+    """Calls a blocking function that uses the kernel's files."""
 
     async def __call__(self, function: Callable[[], T]) -> T:
-        """Its answer."""
+        """The function's result."""
         ...
 
 
-async def bind(files: KernelFiles, pci: str, driver: str, call: Caller, *, release_seconds: float = RELEASE_SECONDS) -> None:
-    """Have a kernel driver drive a function, and no other; empty for none. Raises HardwareError."""
+async def bind(
+    files: KernelFiles, pci: str, driver: str, call: Caller, *, release_seconds: float = RELEASE_SECONDS
+) -> None:
+    """Bind a function to a kernel driver; empty for none. Raises HardwareError."""
     action = f"GPU {pci}: binding it to {driver or 'no driver'}"
     if await call(lambda: iommu_group_of(files, pci)) is None:
-        raise HardwareError(f"{action}: it is not there, or in no IOMMU group; is the IOMMU switched on?")
+        raise HardwareError(f"{action}: not found, or in no IOMMU group; is the IOMMU enabled?")
     if driver == VFIO and await call(lambda: driver_of(files, pci)) != VFIO:
         if (await call(lambda: files.read(f"{PCI}/{pci}/sriov_numvfs")) or "0") != "0":
             raise HardwareError(f"{action}: it has virtual functions; remove them first")
         if not await _wait_until(call, lambda: not processes_using(files, pci), release_seconds):
-            raise HardwareError(f"{action}: process {', '.join(await call(lambda: processes_using(files, pci)))} has it open")
+            raise HardwareError(
+                f"{action}: process {', '.join(await call(lambda: processes_using(files, pci)))} has it open"
+            )
     try:
         before = await call(lambda: _rebind(files, pci, driver))
     except OSError as error:
         raise HardwareError(f"{action}: {error.filename or 'the kernel'}: {error.strerror}") from None
     if not await _wait_until(call, lambda: driver_of(files, pci) == driver, BIND_SECONDS):
         actual = await call(lambda: driver_of(files, pci)) or "no driver"
-        raise HardwareError(f"{action}: the kernel did not, {actual} has it; is the module {driver or before} loaded?")
+        raise HardwareError(f"{action}: it is still bound to {actual}; is the module {driver or before} loaded?")
 
 
 def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
-    """Returns the driver before. Raises OSError."""
+    """Change the driver of a function and return the previous one. Raises OSError."""
     before, override = driver_of(files, pci), f"{PCI}/{pci}/driver_override"
-    # The override is for vfio-pci only: what a function is meant for finds it by itself. It stays where a crash left
-    # it, so it is looked at even where the driver is the right one.
+    # The override is for vfio-pci only: the default driver matches without one. A crash can leave the override set, so
+    # it is checked even if the driver is already the right one.
     target = VFIO if driver == VFIO else ""
     if (files.read(override) == VFIO) != bool(target):
         files.write(override, f"{target}\n")
@@ -70,7 +74,7 @@ def _rebind(files: KernelFiles, pci: str, driver: str) -> str:
 
 
 async def _wait_until(call: Caller, condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true in time."""
+    """Whether the condition became true in time."""
     try:
         async with asyncio.timeout(seconds):
             while not await call(condition):
@@ -81,9 +85,10 @@ async def _wait_until(call: Caller, condition: Callable[[], bool], seconds: floa
 
 
 def vfio_device_files(files: KernelFiles, pci: str, *, iommu_fd: bool) -> tuple[CharacterDevice, ...]:
-    """The device files through which a virtual machine's monitor gets a function; none as long as they are not there.
+    """The device files through which a virtual machine uses a function; none until all of them exist.
 
-    Those of the group and of VFIO itself, or where ``iommu_fd`` is wanted and there, the function's own and IOMMUFD's.
+    These are the files of the group and of VFIO, or with ``iommu_fd``, where the host supports it, those of the
+    function and of IOMMUFD.
     """
     own = next((name for name in files.listdir(f"{PCI}/{pci}/vfio-dev") if name.startswith("vfio")), None)
     api = _character_device(files, "dev/iommu", "sys/class/misc/iommu/dev")

@@ -1,4 +1,4 @@
-"""PCI functions of AMD's GPUs as virtual machines get them: what PCI tells, whichever kernel driver has them."""
+"""PCI functions of AMD's GPUs for virtual machines, read from PCI independently of the kernel driver."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from allotment.fleet.amd.vfio import VENDOR
 from allotment.fleet.modes import AMD_VIRTUAL
 from allotment.fleet.profiles import accelerators
 
-#: Class codes of display controllers and of processing accelerators: everything of AMD's that is a GPU.
+#: Class codes of AMD's GPUs: display controllers and processing accelerators.
 _GPUS: Final = ("0x03", "0x12")
 _BRIDGE: Final = "0x06"
 
-#: Kernel drivers that manage virtual functions of a GPU. They keep the GPU itself.
+#: Kernel drivers that manage virtual functions of a GPU; the GPU itself stays bound to them.
 _MANAGERS: Final = ("gim",)
 
 
 def functions(files: KernelFiles) -> tuple[Function, ...]:
-    """Every function that could be handed over, by PCI address: those without an IOMMU group cannot.
+    """Every function that can be passed through, by PCI address; those without an IOMMU group cannot.
 
-    A GPU that has virtual functions is not among them, for these are in its place.
+    A GPU that has virtual functions is left out: its virtual functions take its place.
     """
     return tuple(_functions(files))
 
@@ -59,8 +59,17 @@ def _functions(files: KernelFiles) -> Iterator[Function]:
 
 
 def _product(files: KernelFiles, gpu: str, model: str) -> str:
-    """The model's name; what the GPU says itself only where nobody knows it, for it says nothing while handed over."""
-    known = next((accelerator for accelerator in accelerators().values() if accelerator.vendor == "amd" and accelerator.pci_device == model), None)
+    """The model's name. The GPU's own name is used only for unknown models, because it cannot be read while passed
+    through.
+    """
+    known = next(
+        (
+            accelerator
+            for accelerator in accelerators().values()
+            if accelerator.vendor == "amd" and accelerator.pci_device == model
+        ),
+        None,
+    )
     return known.product if known is not None else product_of(files.read(f"{PCI}/{gpu}/product_name") or "", model)
 
 
@@ -68,7 +77,7 @@ _MODELS: Final = {virtual: whole for whole, virtual in AMD_VIRTUAL.items()}
 
 
 def driver_of(files: KernelFiles, pci: str) -> str:
-    """The kernel driver that has a device; empty for none."""
+    """The kernel driver that a device is bound to; empty for none."""
     return (files.readlink(f"{PCI}/{pci}/driver") or "").rpartition("/")[2]
 
 
@@ -79,7 +88,7 @@ def iommu_group_of(files: KernelFiles, pci: str) -> int | None:
 
 
 def iommu_group_peers(files: KernelFiles, pci: str) -> tuple[str, ...]:
-    """Other devices of the same IOMMU group, without bridges: virtual machines get all or none."""
+    """Other devices of the same IOMMU group, without bridges: a virtual machine gets all or none."""
     names = files.listdir(f"{PCI}/{pci}/iommu_group/devices")
     return tuple(
         name for name in names
@@ -88,7 +97,7 @@ def iommu_group_peers(files: KernelFiles, pci: str) -> tuple[str, ...]:
 
 
 def processes_using(files: KernelFiles, pci: str) -> tuple[str, ...]:
-    """Processes that have a GPU's DRM devices open."""
+    """Ids of the processes that have a GPU's DRM devices open."""
     paths = {f"/dev/dri/{name}" for name in files.listdir(f"{PCI}/{pci}/drm")}
     if not paths:
         return ()

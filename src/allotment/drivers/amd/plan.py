@@ -1,4 +1,4 @@
-"""What preparing a claim will do, as it is kept on disk: everything that undoing needs, by what survives a restart."""
+"""The plan of a claim as stored on disk: all that unpreparing needs, with identifiers that survive a restart."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from allotment.model.trees import Tree
 class PlannedDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A device of a claim. ``pci``: its GPU.
 
-    Where the driver partitions by itself: the modes that it needs, and which of the GPU's parts are the claim's,
-    counted from the GPU's own. ``number``: of the GPU in names of devices. An administrator's holds no parts.
-    ``iommu_fd``: a virtual machine gets it by the newer interface where there is one.
+    With partitioning on demand: the required modes, and in ``slots`` the indexes of the claim's partitions in the GPU;
+    a device with admin access has none. ``number``: the GPU's number in device names. ``iommu_fd``: a virtual machine
+    gets the device through IOMMUFD where the host supports it.
     """
 
     pool: str
@@ -30,33 +30,33 @@ class PlannedDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """``before``: compute and memory mode of every GPU when nobody held one; what they go back to.
+    """``initial_modes``: the compute and memory mode of every GPU before any claim, which unpreparing restores.
 
-    ``bound``: PCI functions that go to a virtual machine, and the kernel drivers that have them otherwise.
+    ``initial_drivers``: the PCI functions for a virtual machine, with the kernel driver that each had before.
     """
 
-    devices: tuple[PlannedDevice, ...]
-    initial_modes: dict[str, tuple[str, str]] = {}
-    initial_drivers: dict[str, str] = {}
+    devices: tuple[PlannedDevice, ...] = msgspec.field(name="held")
+    initial_modes: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict, name="before")
+    initial_drivers: dict[str, str] = msgspec.field(default_factory=dict, name="bound")
 
     def to_tree(self) -> Tree:
-        """As JSON has it."""
+        """The plan as JSON."""
         tree: Tree = msgspec.json.decode(msgspec.json.encode(self))
         return tree
 
     @property
     def partitioned_devices(self) -> tuple[PlannedDevice, ...]:
-        """The devices of which it holds parts."""
+        """The devices that have partitions."""
         return tuple(device for device in self.devices if device.slots)
 
 
 def decode(tree: Tree) -> Plan:
-    """A plan from disk; fields of newer versions are left alone."""
+    """Decode a plan; unknown fields of newer versions are ignored. Raises msgspec.ValidationError."""
     return msgspec.convert(tree, Plan)
 
 
 def decode_known(trees: Iterable[Tree]) -> tuple[Plan, ...]:
-    """These plans, without those that no version that we know has written."""
+    """Decode plans, without those of unknown versions."""
     plans = []
     for tree in trees:
         with suppress(msgspec.ValidationError):
@@ -65,5 +65,5 @@ def decode_known(trees: Iterable[Tree]) -> tuple[Plan, ...]:
 
 
 def decode_partitioned(trees: Iterable[Tree]) -> tuple[Plan, ...]:
-    """The plans among these that hold parts of GPUs."""
+    """Decode the plans that have partitions."""
     return tuple(plan for plan in decode_known(trees) if plan.partitioned_devices)

@@ -1,8 +1,8 @@
-"""GPUs as the kernel shows them: drivers and devices in sysfs, compute nodes in KFD's topology.
+"""Reads GPUs from the kernel: drivers and devices in sysfs, compute nodes in KFD's topology.
 
-A partition is a platform device of its own that does not say which GPU it is part of. KFD does: the compute node with
-the partition's render number has the PCI domain and location of the GPU. Both are needed, for two GPUs in different
-domains can have one location.
+A partition is a separate platform device that does not name its GPU. KFD does: the compute node with the partition's
+render number has the PCI domain and location of the GPU. Both are needed, because two GPUs in different domains can
+have the same location.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TOPOLOGY: Final = "sys/class/kfd/kfd/topology/nodes"
 PCI: Final = "sys/bus/pci/devices"
 
 ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-#: Older kernels number them after an underscore, newer ones after a dot.
+#: The number follows an underscore in older kernels, a dot in newer ones.
 _PARTITION: Final = re.compile(r"amdgpu_xcp[._][0-9]+")
 
-#: What the module calls the families of generations, by the first number of KFD's target version.
+#: The module's names of GPU families, by the first number of KFD's target version.
 _FAMILIES: Final = {9: "AI", 10: "NV", 11: "GC_11_0_0", 12: "GC_12_0_0"}
 
 #: The part of ``location_id`` that is a PCI address; partitioned GPUs have the partition's number above it.
@@ -33,7 +33,7 @@ _LOCATION: Final = 0xFFFF
 
 
 class _ComputeNode(NamedTuple):
-    """A compute node."""
+    """A compute node of KFD's topology."""
 
     numbers: Mapping[str, int]
     memory_bytes: int | None
@@ -45,7 +45,7 @@ class _ComputeNode(NamedTuple):
 
 
 def gpus(files: KernelFiles) -> tuple[Gpu, ...]:
-    """Every GPU that the kernel module drives, by PCI address; also those that KFD or partition modes do not know."""
+    """Every GPU of the kernel module by PCI address, including those without KFD or partition modes."""
     nodes = _nodes(files)
     parts = _partitions(files, nodes)
     return tuple(
@@ -56,7 +56,9 @@ def gpus(files: KernelFiles) -> tuple[Gpu, ...]:
 
 
 def signature(files: KernelFiles) -> object:
-    """Something cheap that differs when GPUs, partitions or other PCI functions came or went."""
+    """A value that is cheap to compute and changes when GPUs, partitions or other PCI functions are added or
+    removed.
+    """
     return (
         files.listdir(GPUS),
         files.listdir(PCI),
@@ -64,7 +66,9 @@ def signature(files: KernelFiles) -> object:
     )
 
 
-def _gpu(files: KernelFiles, address: str, nodes: Mapping[int, _ComputeNode], others: tuple[tuple[int, int], ...]) -> Gpu:
+def _gpu(
+    files: KernelFiles, address: str, nodes: Mapping[int, _ComputeNode], others: tuple[tuple[int, int], ...]
+) -> Gpu:
     path = f"{GPUS}/{address}"
     own = _card_and_render(files, path)
     assert own is not None
@@ -96,7 +100,7 @@ def _gpu(files: KernelFiles, address: str, nodes: Mapping[int, _ComputeNode], ot
 
 
 def _mode(files: KernelFiles, path: str, kind: str) -> str:
-    """The partition mode that is on; empty where there is none (MI250 and older, Radeon)."""
+    """The current partition mode; empty if the GPU has none (MI250 and older, Radeon)."""
     text = (files.read(f"{path}/current_{kind}_partition") or "").lower()
     return "" if text == "unknown" else text
 
@@ -109,7 +113,7 @@ def _part(card: int, render: int, node: _ComputeNode | None) -> Part:
 
 
 def product_of(name: str, device_id: str) -> str:
-    """The model, as the driver writes it. Cards that do not tell are found by their PCI device id.
+    """The model as the driver writes it; for a card without a product name, found by its PCI device id.
 
     >>> product_of("AMD Instinct MI300X (OAM)", ""), product_of("", "0x74a1"), product_of("", "0x1234")
     ('AMD_Instinct_MI300X_OAM', 'AMD_Instinct_MI300X_OAM', 'AMD_0x1234')
@@ -123,12 +127,12 @@ def product_of(name: str, device_id: str) -> str:
 
 
 def numa_of(text: str | None) -> int | None:
-    """The node; -1 is the kernel's word for none."""
+    """The NUMA node; None for -1, with which the kernel reports no node."""
     return int(text) if text is not None and text.isdigit() else None
 
 
 def root_of(link: str | None, address: str) -> str | None:
-    """The PCIe root of a device, from the link that leads to it.
+    """The PCIe root of a device, from its link in sysfs.
 
     >>> root_of("../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0", "0000:05:00.0")
     'pci0000:00'
@@ -138,9 +142,9 @@ def root_of(link: str | None, address: str) -> str | None:
 
 
 def _pci_location(address: str) -> tuple[int, int]:
-    """PCI domain and location as KFD has them.
+    """PCI domain and location in KFD's encoding.
 
-    >>> _place("0001:26:00.0")
+    >>> _pci_location("0001:26:00.0")
     (1, 9728)
     """
     domain, bus, rest = address.split(":")
@@ -149,19 +153,21 @@ def _pci_location(address: str) -> tuple[int, int]:
 
 
 def _card_and_render(files: KernelFiles, path: str) -> tuple[int, int] | None:
-    """Card and render number of a device."""
+    """The card and render numbers of a device."""
     names = files.listdir(f"{path}/drm")
     cards = [int(name[4:]) for name in names if re.fullmatch("card[0-9]+", name)]
     renders = [int(name[7:]) for name in names if re.fullmatch("renderD[0-9]+", name)]
     return (cards[0], renders[0]) if cards and renders else None
 
 
-def _partitions(files: KernelFiles, nodes: Mapping[int, _ComputeNode]) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
-    """Card and render numbers of partitions, by the place of their GPU."""
+def _partitions(
+    files: KernelFiles, nodes: Mapping[int, _ComputeNode]
+) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
+    """The card and render numbers of partitions, by the PCI location of their GPU."""
     partitions: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
     for name in files.listdir(PLATFORM):
         numbers = _card_and_render(files, f"{PLATFORM}/{name}") if _PARTITION.fullmatch(name) else None
-        # Partition devices stay when a GPU is whole again; only KFD knows those that are in use.
+        # Partition devices remain when a GPU is no longer partitioned; only KFD knows those in use.
         if numbers is not None and numbers[1] in nodes:
             location = nodes[numbers[1]].location
             partitions[location] = (*partitions.get(location, ()), numbers)
@@ -180,6 +186,6 @@ def _nodes(files: KernelFiles) -> dict[int, _ComputeNode]:
 
 
 def _properties(text: str | None) -> dict[str, int]:
-    """``key number`` a line."""
+    """Parse lines of ``key number``."""
     pairs = (line.split() for line in (text or "").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -1,7 +1,7 @@
-"""GPUs and virtual functions for virtual machines: taken from their kernel drivers, and given back.
+"""GPUs and virtual functions for virtual machines: bound to ``vfio-pci`` for a claim, and restored after it.
 
-An IOMMU group goes to a virtual machine as a whole. So a plan binds all GPUs of the groups of what a claim was given,
-and knows of each which driver had it before.
+A virtual machine gets an IOMMU group as a whole, so a plan binds all GPUs in the groups of the claim's devices, and
+stores the initial kernel driver of each.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from allotment.model.trees import Tree
 
 
 def plan_claim(
-    allocated: Iterable[AllocatedDevice], functions: Mapping[str, Function], before: Mapping[str, str], others: Iterable[Plan]
+    allocated: Iterable[AllocatedDevice],
+    functions: Mapping[str, Function],
+    initial_drivers: Mapping[str, str],
+    others: Iterable[Plan],
 ) -> Plan:
-    """What a claim's virtual machine gets. ``functions``: by the names of their devices. ``before``: the kernel drivers
-    that have them while no claim does, by PCI address. Raises Refused.
+    """Return the plan of a claim for a virtual machine. ``functions``: PCI functions by device name.
+    ``initial_drivers``: their kernel drivers without claims, by PCI address. Raises ClaimError.
     """
-    devices = tuple(_planned_device(one, functions) for one in allocated)
-    groups = {functions[one.device].group for one in devices}
-    bound = {one.pci: before.get(one.pci, "") for one in functions.values() if one.group in groups}
+    devices = tuple(_planned_device(device, functions) for device in allocated)
+    groups = {functions[device.device].group for device in devices}
+    bound = {f.pci: initial_drivers.get(f.pci, "") for f in functions.values() if f.group in groups}
     for other in others:
         for other_device in other.devices:
             if other_device.pci in bound or other.initial_drivers.keys() & bound.keys():
                 raise ClaimError(
-                    f"device {devices[0].pool}/{devices[0].device}: {other_device.device} of the same GPU or IOMMU group is still "
-                    "prepared for another claim; it is free when that claim's pods on this node have ended"
+                    f"device {devices[0].pool}/{devices[0].device}: {other_device.device} of the same GPU or IOMMU "
+                    "group is still prepared for another claim; wait until that claim's pods on this node have ended"
                 )
     return Plan(devices, initial_drivers=bound)
 
@@ -40,25 +43,27 @@ def _planned_device(allocated: AllocatedDevice, functions: Mapping[str, Function
     device = f"device {allocated.pool}/{allocated.device}"
     function = functions.get(allocated.device)
     if function is None:
-        raise ClaimError(f"{device} is not on this node (any more)")
+        raise ClaimError(f"{device} not found on this node")
     if allocated.admin_access:
         raise ClaimError(
-            f"{device}: admin access to a GPU for virtual machines would take it away from others; ask for it without",
+            f"{device}: admin access to a GPU for virtual machines is not possible; request it without admin access",
             permanent=True,
         )
     config = allocated.config if isinstance(allocated.config, VfioDeviceConfig) else VfioDeviceConfig()
     number = int(allocated.device.rpartition("-")[2])
     iommu_fd = config.iommu.backend_policy == "PreferIommuFD"
-    return PlannedDevice(allocated.pool, allocated.device, function.pci, allocated.share_id, number=number, iommu_fd=iommu_fd)
+    return PlannedDevice(
+        allocated.pool, allocated.device, function.pci, allocated.share_id, number=number, iommu_fd=iommu_fd
+    )
 
 
 async def bind_to_vfio(hardware: Hardware, plan: Plan) -> None:
-    """Bind all that the plan names to ``vfio-pci``. Raises Refused, HardwareError."""
+    """Bind the plan's functions to ``vfio-pci``. Raises ClaimError, HardwareError."""
     for pci in plan.initial_drivers:
         foreign = [peer for peer in await hardware.iommu_group_peers(pci) if peer not in plan.initial_drivers]
         if foreign:
             raise ClaimError(
-                f"GPU {pci} cannot be handed to a virtual machine: its IOMMU group has other devices in use: "
+                f"GPU {pci} cannot be passed to a virtual machine: its IOMMU group has other devices in use: "
                 f"{', '.join(foreign)}"
             )
     for pci in plan.initial_drivers:
@@ -66,7 +71,7 @@ async def bind_to_vfio(hardware: Hardware, plan: Plan) -> None:
 
 
 async def restore_drivers(hardware: Hardware, plan: Plan, others: Iterable[Plan]) -> list[str]:
-    """Let those drivers have them that had them before; what could not be done. What is gone needs nothing."""
+    """Bind the plan's functions to their initial drivers; returns the errors. Removed functions are skipped."""
     still_bound = {pci for other in others for pci in other.initial_drivers}
     present = {function.pci for function in await hardware.functions()}
     failed = []
@@ -80,6 +85,6 @@ async def restore_drivers(hardware: Hardware, plan: Plan, others: Iterable[Plan]
 
 
 def claim_data(device: PlannedDevice, functions: Mapping[str, Function]) -> Tree:
-    """For a claim's status."""
+    """A device's data for the claim's status."""
     function = functions[device.device]
     return {"type": "vfio", "pciBusID": function.pci, "iommuGroup": str(function.group)}

@@ -44,7 +44,7 @@ class FeatureGates(NamedTuple):
 
 ALL_ON: Final = FeatureGates()
 
-_SWITCHES: Final[Mapping[str, bool]] = {"true": True, "false": False}
+_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 def parse_feature_gates(text: str) -> FeatureGates:
@@ -53,13 +53,13 @@ def parse_feature_gates(text: str) -> FeatureGates:
     >>> gates_of("TimeSlicingSettings=false")
     Gates(time_slicing_settings=False, mps_support=True)
     """
-    found = dict.fromkeys(_GATES.values(), True)
+    gates = dict.fromkeys(_GATES.values(), True)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
-        if name not in found or value not in _SWITCHES:
-            raise ValueError(f"wanted NAME=true or NAME=false with one of {', '.join(found)}, found {part!r}")
-        found[name] = _SWITCHES[value]
-    return FeatureGates(*found.values())
+        if name not in gates or value not in _BOOLEANS:
+            raise ValueError(f"wanted NAME=true or NAME=false with one of {', '.join(gates)}, found {part!r}")
+        gates[name] = _BOOLEANS[value]
+    return FeatureGates(*gates.values())
 
 
 def validate(config: Config, gates: FeatureGates) -> None:
@@ -79,7 +79,7 @@ def validate(config: Config, gates: FeatureGates) -> None:
         )
 
 
-def mebibytes(limit: Quantity, place: str) -> int:
+def mebibytes(limit: Quantity, path: str) -> int:
     """A memory limit as MPS takes it, in whole MiB, rounded down. Raises Refused below one.
 
     >>> mebibytes(Quantity.parse("5Gi"), "limit")
@@ -87,7 +87,7 @@ def mebibytes(limit: Quantity, place: str) -> int:
     """
     whole = nvidia.mebibytes(limit)
     if whole < 1:
-        raise ClaimError(f"{place}: {nvidia.too_small(limit)}", permanent=True)
+        raise ClaimError(f"{path}: {nvidia.too_small(limit)}", permanent=True)
     return whole
 
 

@@ -45,7 +45,7 @@ from allotment.fleet.nvidia.published_devices import Group, offering
 from allotment.model.resource import DeviceAttribute
 from allotment.model.trees import Tree
 
-_SUITED: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig, "vfio": VfioDeviceConfig}
+_CONFIG_TYPES: Final[Mapping[Kind, type]] = {"gpu": GpuConfig, "mig": MigDeviceConfig, "vfio": VfioDeviceConfig}
 
 
 class NvidiaDriver:
@@ -56,9 +56,9 @@ class NvidiaDriver:
         self.mode = mode
         self.gates = gates
         self._inventory = NodeInventory()
-        self._groups: Sequence[Group] = ()
-        self._troubles: dict[str, GpuHealth] = {}
-        self._settings = asyncio.Lock()
+        self._device_groups: Sequence[Group] = ()
+        self._gpu_health: dict[str, GpuHealth] = {}
+        self._settings_lock = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class NvidiaDriver:
     def config_applies(self, device: str, config: Any) -> bool:
         """Whether parameters are for a device's kind, which its name tells."""
         kind = kind_of(device)
-        return kind is not None and isinstance(config, _SUITED[kind])
+        return kind is not None and isinstance(config, _CONFIG_TYPES[kind])
 
     def validate(self, config: Config) -> None:
         """Check parameters by themselves. Raises Refused."""
@@ -85,42 +85,42 @@ class NvidiaDriver:
         """One pool: the node's GPUs as the mode has them. Raises HardwareError."""
         gpus = await self.hardware.gpus()
         on_demand = isinstance(self.mode, DynamicMig)
-        made: dict[str, tuple[MigDevice, ...]] = {}
+        mig_devices: dict[str, tuple[MigDevice, ...]] = {}
         for gpu in gpus:
             if gpu.mig_enabled and not on_demand:
                 try:
-                    made[gpu.pci] = await self.hardware.mig_devices(gpu.pci)
+                    mig_devices[gpu.pci] = await self.hardware.mig_devices(gpu.pci)
                 except GpuLost:
                     # Still published, for its taint to be seen.
-                    made[gpu.pci] = self._inventory.mig_devices.get(gpu.pci, ())
-        self._inventory = NodeInventory(gpus, made, on_demand)
-        found = offering(gpus, self.mode, made)
-        self._groups = found.groups
-        return (DevicePool(found.groups, found.counters),)
+                    mig_devices[gpu.pci] = self._inventory.mig_devices.get(gpu.pci, ())
+        self._inventory = NodeInventory(gpus, mig_devices, on_demand)
+        published = offering(gpus, self.mode, mig_devices)
+        self._device_groups = published.groups
+        return (DevicePool(published.groups, published.counters),)
 
     async def watch(self) -> AsyncIterator[DeviceEvent]:
         """Troubles of GPUs as conditions of their devices, and what comes and goes."""
         async for event in self.hardware.events():
             if isinstance(event, Xid | Unmonitored):
-                trouble = self._troubles.get(event.pci, GpuHealth()).with_event(event)
-                self._troubles[event.pci] = trouble
-                for condition in self._conditions(event.pci, trouble):
-                    yield condition
+                health = self._gpu_health.get(event.pci, GpuHealth()).with_event(event)
+                self._gpu_health[event.pci] = health
+                for update in self._health_updates(event.pci, health):
+                    yield update
                 continue
             yield DevicesChanged()
-            there = {gpu.pci for gpu in await self.hardware.gpus()}
-            for pci in tuple(self._troubles):
+            present = {gpu.pci for gpu in await self.hardware.gpus()}
+            for pci in tuple(self._gpu_health):
                 # A GPU that is gone takes its troubles with it: should it come back, it has been reset.
-                if pci in event.recovered or pci not in there:
-                    del self._troubles[pci]
-                    for condition in self._conditions(pci, GpuHealth()):
-                        yield condition
+                if pci in event.recovered or pci not in present:
+                    del self._gpu_health[pci]
+                    for update in self._health_updates(pci, GpuHealth()):
+                        yield update
 
-    def _conditions(self, pci: str, trouble: GpuHealth) -> list[HealthUpdate]:
+    def _health_updates(self, pci: str, health: GpuHealth) -> list[HealthUpdate]:
         # By its name: an address with a long domain is no attribute.
         return [
-            HealthUpdate(device.name, trouble.status, trouble.message, trouble.taints)
-            for group in self._groups
+            HealthUpdate(device.name, health.status, health.message, health.taints)
+            for group in self._device_groups
             for device in group
             if (gpu := self._inventory.gpu_of(device.name)) is not None and gpu.pci == pci
         ]
@@ -135,66 +135,78 @@ class NvidiaDriver:
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it. Raises Refused."""
-        what = decode(plan)
+        decoded = decode(plan)
         try:
-            return await self._prepare(what)
+            return await self._prepare(decoded)
         except HardwareError as error:
-            devices = ", ".join(dict.fromkeys(held.device for held in what.devices))
+            devices = ", ".join(dict.fromkeys(device.device for device in decoded.devices))
             raise ClaimError(f"preparing {devices}: {error}") from error
 
     async def _prepare(self, plan: Plan) -> PreparedClaim:
         groups = await vfio.bind_to_vfio(self.hardware, plan)
         if isinstance(self.mode, DynamicMig):
             # It goes off with the last MIG device, unless somebody (a monitor) had the GPU open just then.
-            for held in plan.devices:
-                if held.kind == "gpu" and not held.admin:
-                    await self.hardware.disable_mig(held.pci)
+            for device in plan.devices:
+                if device.kind == "gpu" and not device.admin:
+                    await self.hardware.disable_mig(device.pci)
         # A claim may look at what it uses: then it is made before it is looked at, and using it is what counts.
-        pieces = {
-            position: await mig.ensure_mig_device(self.hardware, held)
-            for position, held in sorted(enumerate(plan.devices), key=lambda each: each[1].admin)
-            if held.kind == "mig"
+        mig_devices = {
+            position: await mig.ensure_mig_device(self.hardware, device)
+            for position, device in sorted(enumerate(plan.devices), key=lambda each: each[1].admin)
+            if device.kind == "mig"
         }
-        uuids = {position: held.uuid for position, held in enumerate(plan.devices)}
-        uuids |= {position: piece.uuid for position, piece in pieces.items()}
-        async with self._setting(plan):
+        uuids = {position: device.uuid for position, device in enumerate(plan.devices)}
+        uuids |= {position: mig_device.uuid for position, mig_device in mig_devices.items()}
+        async with self._lock_shared_settings(plan):
             await sharing.apply_sharing(self.hardware, plan, uuids)
         devices: dict[tuple[str, str, str], ReadyDevice] = {}
-        for position, held in enumerate(plan.devices):
-            if held.admin and (held.pool, held.device, held.share_id) in devices:
+        for position, device in enumerate(plan.devices):
+            if device.admin and (device.pool, device.device, device.share_id) in devices:
                 continue
             if position in groups:
                 group = groups[position]
-                edits = self.hardware.vfio_edits(held.pci, group, api_device=held.api, iommu_fd=held.iommu_fd)
-                ready = ReadyDevice(edits, {"type": "vfio", "pciBusID": held.pci, "iommuGroup": group})
+                edits = self.hardware.vfio_edits(device.pci, group, api_device=device.api, iommu_fd=device.iommu_fd)
+                ready = ReadyDevice(edits, {"type": "vfio", "pciBusID": device.pci, "iommuGroup": group})
             else:
-                ready = self._ready(plan, position, held, pieces.get(position))
-            devices[held.pool, held.device, held.share_id] = ready
-        only_virtual_machines = all(held.kind == "vfio" for held in plan.devices)
+                ready = self._ready_device(plan, position, device, mig_devices.get(position))
+            devices[device.pool, device.device, device.share_id] = ready
+        only_virtual_machines = all(device.kind == "vfio" for device in plan.devices)
         return PreparedClaim(devices, ContainerEdits() if only_virtual_machines else self.hardware.common_edits())
 
-    def _setting(self, plan: Plan) -> AbstractAsyncContextManager[object]:
+    def _lock_shared_settings(self, plan: Plan) -> AbstractAsyncContextManager[object]:
         """The turn of who sets what claims on one GPU have in common.
 
         Turns come in the order of asking, and a claim is known to those that are undone after it was planned. So one
         that comes while another goes has its own settings in the end, whether they were the other's or not.
         """
-        return self._settings if plan.time_slices and any(held.share_id for held in plan.devices) else nullcontext()
+        return (
+            self._settings_lock
+            if plan.time_slices and any(device.share_id for device in plan.devices)
+            else nullcontext()
+        )
 
-    def _ready(self, plan: Plan, position: int, held: PlannedDevice, piece: MigDevice | None) -> ReadyDevice:
+    def _ready_device(
+        self, plan: Plan, position: int, device: PlannedDevice, mig_device: MigDevice | None
+    ) -> ReadyDevice:
         hardware = self.hardware
         daemon = plan.daemon_of(position)
-        edits = [hardware.gpu_edits(held.pci) if piece is None else hardware.mig_edits(piece)]
-        data: Tree = {"type": held.kind, "uuid": held.uuid if piece is None else piece.uuid, "pciBusID": held.pci}
+        edits = [hardware.gpu_edits(device.pci) if mig_device is None else hardware.mig_edits(mig_device)]
+        data: Tree = {
+            "type": device.kind,
+            "uuid": device.uuid if mig_device is None else mig_device.uuid,
+            "pciBusID": device.pci,
+        }
         if daemon is not None:
             edits.append(hardware.mps_edits(daemon.key))
             data["sharing"] = {"strategy": "MPS", "controlDaemon": daemon.key}
-        elif any(held.pci in each.gpus for each in plan.time_slices) and not held.admin:
+        elif any(device.pci in time_slice.gpus for time_slice in plan.time_slices) and not device.admin:
             data["sharing"] = {"strategy": "TimeSlicing"}
         if daemon is not None and daemon.limit is not None:
             data["sharing"]["memoryLimit"] = f"{daemon.limit}Mi"
         edits.append(
-            hardware.grant_edits(plan.claim, held.pci if piece is None else piece, daemon.key if daemon else "")
+            hardware.grant_edits(
+                plan.claim, device.pci if mig_device is None else mig_device, daemon.key if daemon else ""
+            )
         )
         # A MIG device on demand has its UUID only now; of the others it is published.
         return ReadyDevice(merge(edits), data, {"uuid": DeviceAttribute(string=data["uuid"])} if data["uuid"] else {})
@@ -204,54 +216,56 @@ class NvidiaDriver:
 
         Also where a MIG device is gone: one made anew would be another than the claim's containers were told of.
         """
-        what = decode(plan)
+        decoded = decode(plan)
         try:
             uuids = {
-                position: (await mig.find_mig_device(self.hardware, held)).uuid if held.kind == "mig" else held.uuid
-                for position, held in enumerate(what.devices)
+                position: (await mig.find_mig_device(self.hardware, device)).uuid
+                if device.kind == "mig"
+                else device.uuid
+                for position, device in enumerate(decoded.devices)
             }
-            running = await self.hardware.mps_daemons() if what.daemons else frozenset()
-            for daemon in what.daemons:
+            running = await self.hardware.mps_daemons() if decoded.daemons else frozenset()
+            for daemon in decoded.daemons:
                 if daemon.key not in running:
-                    await sharing.start_daemon(self.hardware, what, daemon, uuids)
+                    await sharing.start_daemon(self.hardware, decoded, daemon, uuids)
         except HardwareError as error:
-            raise ClaimError(f"claim {what.claim} was prepared, and now: {error}") from error
+            raise ClaimError(f"claim {decoded.claim} was prepared, and now: {error}") from error
 
     async def sweep(self, staying: Sequence[Tree]) -> None:
         """Undo what earlier processes made, but for these plans. Raises Refused."""
-        known = tuple(decode_known(staying))
-        if len(known) < len(staying):
+        remaining = tuple(decode_known(staying))
+        if len(remaining) < len(staying):
             raise ClaimError("what is on the GPUs stays: there are claims whose plans another version has written")
         try:
-            await remove_orphans(self.hardware, known, on_demand=isinstance(self.mode, DynamicMig))
+            await remove_orphans(self.hardware, remaining, on_demand=isinstance(self.mode, DynamicMig))
         except HardwareError as error:
             raise ClaimError(str(error)) from error
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Undo all that was done of a plan; what fails does not keep the rest from being undone. Raises Refused."""
-        what, staying = decode(plan), tuple(decode_known(others))
+        decoded, remaining = decode(plan), tuple(decode_known(others))
         hardware = self.hardware
         failed: list[str] = []
 
-        async def undo(step: Awaitable[object]) -> None:
+        async def undo(operation: Awaitable[object]) -> None:
             try:
-                await step
+                await operation
             except GpuLost:
                 pass  # and what was set or made on it is gone with it
             except HardwareError as error:
                 failed.append(str(error))
 
-        slices, modes = sharing.to_reset(what, staying)
-        async with self._setting(what):
-            for daemon in what.daemons:
+        slices, modes = sharing.to_reset(decoded, remaining)
+        async with self._lock_shared_settings(decoded):
+            for daemon in decoded.daemons:
                 await undo(hardware.stop_mps(daemon.key))
             for pci in modes:
                 await undo(hardware.set_compute_mode(pci, "DEFAULT"))
             for pci in slices:
                 await undo(hardware.set_time_slice(pci, 0))
-        for held in mig.to_destroy(what, staying):
-            await undo(hardware.destroy_mig(held.pci, held.profile_id, held.start))
-        for pci in vfio.to_release(what, staying):
+        for device in mig.to_destroy(decoded, remaining):
+            await undo(hardware.destroy_mig(device.pci, device.profile_id, device.start))
+        for pci in vfio.to_release(decoded, remaining):
             await undo(hardware.bind_vfio(pci, False))
         if failed:
-            raise ClaimError(f"unpreparing claim {what.claim}: {'; '.join(failed)}")
+            raise ClaimError(f"unpreparing claim {decoded.claim}: {'; '.join(failed)}")

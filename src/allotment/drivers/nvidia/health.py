@@ -81,9 +81,9 @@ class GpuHealth(NamedTuple):
     @property
     def message(self) -> str:
         """For people."""
-        words = ["the GPU is lost: it no longer answers"] if self.lost else []
+        parts = ["the GPU is lost: it no longer answers"] if self.lost else []
         if number := self.critical or self.ignored:
-            words.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
+            parts.append(f"Xid {number}" + (f": {_MEANINGS[number]}" if number in _MEANINGS else ""))
         if self.unmonitored:
-            words.append("the driver does not tell the GPU's critical events")
-        return "; ".join(words)
+            parts.append("the driver does not tell the GPU's critical events")
+        return "; ".join(parts)

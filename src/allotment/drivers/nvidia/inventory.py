@@ -39,81 +39,92 @@ class NodeInventory(NamedTuple):
     mig_devices: Mapping[str, tuple[MigDevice, ...]] = {}
     dynamic_mig: bool = False
 
-    def plan_device(self, granted: AllocatedDevice) -> PlannedDevice:
+    def plan_device(self, allocated: AllocatedDevice) -> PlannedDevice:
         """The device that a claim was given, by what it will be called for good. Raises Refused if there is none."""
-        match kind_of(granted.device):
+        match kind_of(allocated.device):
             case "gpu":
-                return self._whole(granted)
+                return self._whole(allocated)
             case "mig":
-                return self._mig(granted)
+                return self._mig(allocated)
             case "vfio":
-                return self._vfio(granted)
-        raise ClaimError(f"device {granted.device}: no device of this driver has such a name", permanent=True)
+                return self._vfio(allocated)
+        raise ClaimError(f"device {allocated.device}: no device of this driver has such a name", permanent=True)
 
     def gpu_of(self, device: str) -> Gpu | None:
         """The GPU that a published device is, or is part of."""
         if kind_of(device) == "vfio":
-            return dict(enumerate(sorted(self.gpus, key=lambda gpu: gpu.pci))).get(_digits(_VFIO, device)[0])
-        numbers = _digits(_WHOLE, device) or _digits(_MIG, device)
+            return dict(enumerate(sorted(self.gpus, key=lambda gpu: gpu.pci))).get(_numbers_in(_VFIO, device)[0])
+        numbers = _numbers_in(_WHOLE, device) or _numbers_in(_MIG, device)
         return next((gpu for gpu in self.gpus if gpu.minor in numbers[:1]), None)
 
     def gpu(self, pci: str) -> Gpu | None:
         """The GPU at an address."""
         return next((gpu for gpu in self.gpus if gpu.pci == pci), None)
 
-    def _whole(self, granted: AllocatedDevice) -> PlannedDevice:
-        gpu = self._by_minor(granted, _digits(_WHOLE, granted.device)[0])
-        return _held("gpu", granted, gpu, uuid=gpu.uuid)
+    def _whole(self, allocated: AllocatedDevice) -> PlannedDevice:
+        gpu = self._by_minor(allocated, _numbers_in(_WHOLE, allocated.device)[0])
+        return _planned_device("gpu", allocated, gpu, uuid=gpu.uuid)
 
-    def _mig(self, granted: AllocatedDevice) -> PlannedDevice:
-        minor, profile_id, start = _digits(_MIG, granted.device)
-        gpu = self._by_minor(granted, minor)
+    def _mig(self, allocated: AllocatedDevice) -> PlannedDevice:
+        minor, profile_id, start = _numbers_in(_MIG, allocated.device)
+        gpu = self._by_minor(allocated, minor)
         for device in self.mig_devices.get(gpu.pci, ()):
             if (device.profile_id, device.start) == (profile_id, start):
-                return _held("mig", granted, gpu, uuid=device.uuid, profile_id=profile_id, start=start)
+                return _planned_device("mig", allocated, gpu, uuid=device.uuid, profile_id=profile_id, start=start)
         if not self.dynamic_mig:
-            raise _missing(granted, "its MIG device was destroyed, or MIG was switched off")
+            raise _missing(allocated, "its MIG device was destroyed, or MIG was switched off")
         profiles = gpu.mig.profiles if gpu.mig else ()
         if not any(profile.gi_id == profile_id and start in profile.starts for profile in profiles):
-            raise _missing(granted, f"{gpu.product} has no MIG profile {profile_id} at {start}")
-        return _held("mig", granted, gpu, profile_id=profile_id, start=start, made=not granted.admin_access)
+            raise _missing(allocated, f"{gpu.product} has no MIG profile {profile_id} at {start}")
+        return _planned_device(
+            "mig", allocated, gpu, profile_id=profile_id, start=start, dynamic=not allocated.admin_access
+        )
 
-    def _vfio(self, granted: AllocatedDevice) -> PlannedDevice:
-        index = _digits(_VFIO, granted.device)[0]
+    def _vfio(self, allocated: AllocatedDevice) -> PlannedDevice:
+        index = _numbers_in(_VFIO, allocated.device)[0]
         if index >= len(self.gpus):
-            raise _missing(granted, f"the node has {len(self.gpus)} GPUs")
+            raise _missing(allocated, f"the node has {len(self.gpus)} GPUs")
         gpu = sorted(self.gpus, key=lambda gpu: gpu.pci)[index]
-        return replace(_held("vfio", granted, gpu), group=-1 if gpu.iommu_group is None else gpu.iommu_group)
+        return replace(
+            _planned_device("vfio", allocated, gpu), group=-1 if gpu.iommu_group is None else gpu.iommu_group
+        )
 
-    def _by_minor(self, granted: AllocatedDevice, minor: int) -> Gpu:
+    def _by_minor(self, allocated: AllocatedDevice, minor: int) -> Gpu:
         for gpu in self.gpus:
             if gpu.minor == minor:
                 return gpu
-        raise _missing(granted, f"there is no GPU with minor number {minor}")
+        raise _missing(allocated, f"there is no GPU with minor number {minor}")
 
 
-def _held(
-    kind: Kind, granted: AllocatedDevice, gpu: Gpu, *, uuid: str = "", profile_id: int = -1, start: int = -1, made: bool = False
+def _planned_device(
+    kind: Kind,
+    allocated: AllocatedDevice,
+    gpu: Gpu,
+    *,
+    uuid: str = "",
+    profile_id: int = -1,
+    start: int = -1,
+    dynamic: bool = False,
 ) -> PlannedDevice:
     return PlannedDevice(
         kind=kind,
-        pool=granted.pool,
-        device=granted.device,
+        pool=allocated.pool,
+        device=allocated.device,
         pci=gpu.pci,
-        share_id=granted.share_id,
+        share_id=allocated.share_id,
         uuid=uuid,
         profile_id=profile_id,
         start=start,
-        dynamic=made,
-        admin=granted.admin_access,
+        dynamic=dynamic,
+        admin=allocated.admin_access,
     )
 
 
-def _digits(shape: re.Pattern[str], name: str) -> list[int]:
-    match = shape.fullmatch(name)
+def _numbers_in(pattern: re.Pattern[str], name: str) -> list[int]:
+    match = pattern.fullmatch(name)
     return [int(group) for group in match.groups()] if match else []
 
 
-def _missing(granted: AllocatedDevice, why: str) -> ClaimError:
+def _missing(allocated: AllocatedDevice, reason: str) -> ClaimError:
     # It may come back, so this is not for good.
-    return ClaimError(f"device {granted.device} is not on this node (any more): {why}")
+    return ClaimError(f"device {allocated.device} is not on this node (any more): {reason}")

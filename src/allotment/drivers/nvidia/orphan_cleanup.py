@@ -15,32 +15,37 @@ from allotment.drivers.nvidia.plan import Plan, daemon_key
 from allotment.fleet.nvidia import Gpu
 
 
-async def remove_orphans(hardware: Hardware, staying: Sequence[Plan], *, on_demand: bool) -> None:
+async def remove_orphans(hardware: Hardware, plans: Sequence[Plan], *, on_demand: bool) -> None:
     """Undo all but what these plans have. ``on_demand``: MIG devices are made for claims. Raises Refused."""
     failed: list[str] = []
 
-    async def undo(step: Awaitable[object]) -> None:
+    async def undo(operation: Awaitable[object]) -> None:
         try:
-            await step
+            await operation
         except GpuLost:
             pass  # and what was on it is gone with it
         except HardwareError as error:
             failed.append(str(error))
 
     gpus = await hardware.gpus()
-    held = {each.pci for plan in staying for each in plan.devices if each.kind == "gpu" and not each.admin}
-    known = {daemon.key for plan in staying for daemon in plan.daemons}
-    for key in sorted(await hardware.mps_daemons() - known):
+    used = {device.pci for plan in plans for device in plan.devices if device.kind == "gpu" and not device.admin}
+    known_keys = {daemon.key for plan in plans for daemon in plan.daemons}
+    for key in sorted(await hardware.mps_daemons() - known_keys):
         await undo(hardware.stop_mps(key))
         for pci in gpus_of_daemon(key, gpus):
-            if pci not in held:
+            if pci not in used:
                 await undo(hardware.set_compute_mode(pci, "DEFAULT"))
     if on_demand:
-        kept = {(each.pci, each.profile_id, each.start) for plan in staying for each in plan.devices if each.kind == "mig"}
+        planned = {
+            (device.pci, device.profile_id, device.start)
+            for plan in plans
+            for device in plan.devices
+            if device.kind == "mig"
+        }
         for gpu in gpus:
-            for device in await hardware.mig_devices(gpu.pci) if gpu.mig_enabled else ():
-                if (device.pci, device.profile_id, device.start) not in kept:
-                    await undo(hardware.destroy_mig(device.pci, device.profile_id, device.start))
+            for mig_device in await hardware.mig_devices(gpu.pci) if gpu.mig_enabled else ():
+                if (mig_device.pci, mig_device.profile_id, mig_device.start) not in planned:
+                    await undo(hardware.destroy_mig(mig_device.pci, mig_device.profile_id, mig_device.start))
     if failed:
         raise ClaimError("; ".join(failed))
 
@@ -50,7 +55,7 @@ def gpus_of_daemon(key: str, gpus: Iterable[Gpu]) -> tuple[str, ...]:
     claim = key.rpartition("-")[0]
     uuids = {gpu.uuid: gpu.pci for gpu in gpus}
     for count in range(1, len(uuids) + 1):
-        for some in combinations(sorted(uuids), count):
-            if daemon_key(claim, some) == key:
-                return tuple(uuids[uuid] for uuid in some)
+        for candidates in combinations(sorted(uuids), count):
+            if daemon_key(claim, candidates) == key:
+                return tuple(uuids[uuid] for uuid in candidates)
     return ()

@@ -17,11 +17,11 @@ from allotment.model.trees import Tree
 Kind: TypeAlias = Literal["gpu", "mig", "vfio"]
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class _PlanStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Names as in JSON. Unknown fields are passed over: a newer driver may have written them."""
 
 
-class PlannedDevice(_Part, frozen=True):
+class PlannedDevice(_PlanStruct, frozen=True):
     """A device of the claim. ``uuid``: of a GPU, or of a MIG device that was there before.
 
     ``made``: a MIG device that exists only for this claim. ``admin``: merely looked at, nothing is done to it. ``api``:
@@ -49,14 +49,14 @@ class PlannedDevice(_Part, frozen=True):
         return self.uuid or f"{self.pci}/{self.profile_id}/{self.start}"
 
 
-class TimeSlice(_Part, frozen=True):
+class TimeSlice(_PlanStruct, frozen=True):
     """Programs on these GPUs take turns of a length, 0 (default) to 3 (long)."""
 
     gpus: tuple[str, ...]
     interval: int
 
 
-class PlannedDaemon(_Part, frozen=True):
+class PlannedDaemon(_PlanStruct, frozen=True):
     """An MPS daemon for some of the devices held, by their positions.
 
     ``exclusive``: it owns its whole GPUs, so that nobody gets past it. ``limit``, ``limits``: MiB of memory for each
@@ -72,7 +72,7 @@ class PlannedDaemon(_Part, frozen=True):
     multi_user: bool = False
 
 
-class Plan(_Part, frozen=True):
+class Plan(_PlanStruct, frozen=True):
     """All of one claim."""
 
     claim: str
@@ -101,8 +101,8 @@ class Plan(_Part, frozen=True):
 
     def gpus_of(self, daemon: PlannedDaemon) -> tuple[str, ...]:
         """The whole GPUs that a daemon serves."""
-        held = (self.devices[position] for position in daemon.members)
-        return tuple(dict.fromkeys(each.pci for each in held if each.kind == "gpu"))
+        devices = (self.devices[position] for position in daemon.members)
+        return tuple(dict.fromkeys(device.pci for device in devices if device.kind == "gpu"))
 
 
 def decode(tree: Tree) -> Plan:

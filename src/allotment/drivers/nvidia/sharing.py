@@ -39,10 +39,12 @@ def control_daemon(daemon: PlannedDaemon, uuids: Mapping[int, str]) -> MpsDaemon
 
 def to_reset(plan: Plan, others: Iterable[Plan]) -> tuple[list[str], list[str]]:
     """GPUs whose time slice, and GPUs whose compute mode goes back to the default: those that no other claim holds."""
-    kept = {held.pci for other in others for held in other.devices if held.kind == "gpu" and not held.admin}
+    still_used = {
+        device.pci for other in others for device in other.devices if device.kind == "gpu" and not device.admin
+    }
     slices = [pci for each in plan.time_slices if each.interval for pci in each.gpus]
     modes = [pci for each in plan.daemons if each.exclusive for pci in plan.gpus_of(each)]
     return (
-        [pci for pci in dict.fromkeys(slices) if pci not in kept],
-        [pci for pci in dict.fromkeys(modes) if pci not in kept],
+        [pci for pci in dict.fromkeys(slices) if pci not in still_used],
+        [pci for pci in dict.fromkeys(modes) if pci not in still_used],
     )

@@ -11,11 +11,11 @@ from allotment.drivers.nvidia.plan import Plan
 
 async def bind_to_vfio(hardware: Hardware, plan: Plan) -> Mapping[int, int]:
     """Bind the GPUs of a claim to ``vfio-pci``; their IOMMU groups by position. Raises Refused, HardwareError."""
-    beside = frozenset(held.pci for held in plan.devices if held.kind == "vfio")
+    together_with = frozenset(device.pci for device in plan.devices if device.kind == "vfio")
     groups = {
-        position: await hardware.bind_vfio(held.pci, True, together_with=beside)
-        for position, held in enumerate(plan.devices)
-        if held.kind == "vfio"
+        position: await hardware.bind_vfio(device.pci, True, together_with=together_with)
+        for position, device in enumerate(plan.devices)
+        if device.kind == "vfio"
     }
     if len(set(groups.values())) > 1:
         # Where it was not known before.
@@ -34,5 +34,5 @@ def several_groups_error(groups: Mapping[str, int]) -> ClaimError:
 
 def to_release(plan: Plan, others: Iterable[Plan]) -> list[str]:
     """GPUs that only this plan has handed over."""
-    kept = {held.pci for other in others for held in other.devices if held.kind == "vfio"}
-    return [held.pci for held in plan.devices if held.kind == "vfio" and held.pci not in kept]
+    still_used = {device.pci for other in others for device in other.devices if device.kind == "vfio"}
+    return [device.pci for device in plan.devices if device.kind == "vfio" and device.pci not in still_used]

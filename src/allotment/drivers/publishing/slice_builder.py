@@ -21,7 +21,7 @@ from allotment.model.features import Features
 from allotment.model.meta import ObjectMeta
 from allotment.model.resource import Device, DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.validation.attributes import attribute, has_list, value_count
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.devices import ENTRIES_MAX, VALUES_MAX
 from allotment.model.validation.lists import check_map
 from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
@@ -127,7 +127,7 @@ def _duplicates(names: Iterable[str]) -> list[str]:
 
 def _slice_problems(spec: ResourceSliceSpec, features: Features) -> Iterator[str]:
     """What the API server would say of a slice; of its attributes only that they are too many, for all are checked."""
-    context = Context(features, lambda expression, *, stored: ())  # slices have no expressions
+    context = ValidationContext(features, lambda expression, *, stored: ())  # slices have no expressions
     for device in spec.devices or ():
         entries, values = len(device.attributes) + len(device.capacity), value_count(device)
         if entries > ENTRIES_MAX or values > VALUES_MAX:

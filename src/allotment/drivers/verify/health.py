@@ -36,7 +36,9 @@ async def _health(session: DriverSession) -> str:
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    published = {(one.spec.pool.name, device.name) for one in await session.slices() for device in one.spec.devices or ()}
+    published = {
+        (one.spec.pool.name, device.name) for one in await session.slices() for device in one.spec.devices or ()
+    }
     told = {(each.pool, each.device) for each in devices}
     if stray := sorted(told - published):
         raise CheckFailed(

@@ -13,7 +13,7 @@ from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.engine.cluster.identity import PoolID
 from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.slices import resource_slice
 from allotment.phrases import counted
 
@@ -83,7 +83,7 @@ async def _complete(session: DriverSession) -> str:
 
 
 async def _valid(session: DriverSession) -> str:
-    context = Context(session.features, lambda expression, *, stored: ())  # slices have no expressions
+    context = ValidationContext(session.features, lambda expression, *, stored: ())  # slices have no expressions
     slices = await _wait_published(session)
     for one in slices:
         if error := next(iter(resource_slice(one, context)), None):

@@ -13,7 +13,7 @@ from allotment.drivers.verify.publishing import changes, is_settled
 from allotment.drivers.verify.registration import CHECKS as INTRODUCING
 from allotment.drivers.verify.unprepare import check_removed
 from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 
 _ROLLING = "drivers are updated while pods run"
 _CRASH = "KEP-4381: calls are repeated until they succeed, whatever happened to the driver"
@@ -88,7 +88,7 @@ async def _slices_survive(session: DriverSession) -> str:
     while loop.time() < until:
         if told := changes(before, await session.slices()):
             raise CheckFailed(
-                f"ResourceSlice {some(told, 1)}",
+                f"ResourceSlice {first_few(told, 1)}",
                 "compare with what is published and write only what differs, but for fields that the cluster drops "
                 "because a feature gate is off; delete nothing when the driver ends",
             )

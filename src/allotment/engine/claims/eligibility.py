@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
 from allotment.engine.claims.capacity import consumption
-from allotment.engine.claims.requests import Ask, BoundSelector, Shape
-from allotment.engine.cluster.devices import KINDS, Record, Traits, written
+from allotment.engine.claims.requests import Subrequest, BoundSelector, ClaimShape
+from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits, quantity_key
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.release import release
 from allotment.model.features import Features
@@ -48,22 +48,22 @@ class Stage(IntEnum):
     """It suits."""
 
 
-class Failure(NamedTuple):
+class SelectorFailure(NamedTuple):
     """A selector that fails on a device."""
 
     selector: BoundSelector
     text: str
-    compiling: bool
+    is_compile_error: bool
     """Whether it does not even compile."""
 
 
-class Suits(NamedTuple):
+class MatchResult(NamedTuple):
     """How a device stands to one ask."""
 
     stage: Stage
     selector: BoundSelector | None
     """The selector that is false or fails, at the stages CLASS and SELECTOR."""
-    failure: Failure | None
+    failure: SelectorFailure | None
     consumed: Mapping[str, Quantity] | None
     """What an allocation takes of its capacities; ``None`` if its capacity does not suffice or is not looked at."""
 
@@ -71,29 +71,29 @@ class Suits(NamedTuple):
 class Profile:
     """What a pod's asks see in a device; sets of asks are bit masks over ``Ask.number``."""
 
-    __slots__ = ("amounts", "eligible", "listed", "number", "poison", "selectable", "suits")
+    __slots__ = ("amounts", "eligible", "listed", "number", "failing", "selectable", "suits")
 
-    def __init__(self, number: int, suits: tuple[Suits, ...], traits: Traits) -> None:
+    def __init__(self, number: int, matches: tuple[MatchResult, ...], traits: Traits) -> None:
         self.number = number
-        self.suits = suits
-        self.selectable = self._asks(lambda s: s.stage > Stage.SELECTOR)
-        self.listed = self._asks(lambda s: s.stage > Stage.CAPACITY)
+        self.suits = matches
+        self.selectable = self._subrequests(lambda s: s.stage > Stage.SELECTOR)
+        self.listed = self._subrequests(lambda s: s.stage > Stage.CAPACITY)
         """Those whose ``All`` would include it."""
-        self.eligible = self._asks(lambda s: s.stage is Stage.NONE)
-        self.poison = self._asks(lambda s: s.failure is not None)
+        self.eligible = self._subrequests(lambda s: s.stage is Stage.NONE)
+        self.failing = self._subrequests(lambda s: s.failure is not None)
         self.amounts = tuple(
-            tuple(s.consumed[name].nano for name in traits.limits) if s.consumed is not None else () for s in suits
+            tuple(s.consumed[name].nano for name in traits.limits) if s.consumed is not None else () for s in matches
         )
         """Per ask, what it consumes, in the order of ``Traits.limits``."""
 
-    def _asks(self, test: Callable[[Suits], bool]) -> int:
+    def _subrequests(self, test: Callable[[MatchResult], bool]) -> int:
         return sum(1 << i for i, suits in enumerate(self.suits) if test(suits))
 
 
-class Examiner:
+class DeviceMatcher:
     """Examines devices for one shape; knows every profile that it has met."""
 
-    def __init__(self, shape: Shape, features: Features) -> None:
+    def __init__(self, shape: ClaimShape, features: Features) -> None:
         self._shape = shape
         self._binding = features.enabled("DRADeviceBindingConditions")
         self._partitions = features.enabled("DRAPartitionableDevices")
@@ -101,59 +101,59 @@ class Examiner:
         self._capacity = features.enabled("DRAConsumableCapacity")
         self._milli = features.enabled("DRAFractionalCapacityRange")
         self._hints = release(features).errors_name_device
-        self._project = _projection(shape)
+        self._project = _relevant_values(shape)
         self._profiles: dict[Hashable, Profile] = {}
         self._numbers = itertools.count()
 
-    def profile(self, record: Record) -> Profile:
+    def profile(self, record: DeviceRecord) -> Profile:
         """What the shape's asks see in the device."""
         key = (record.traits.number, record.id.driver, self._project(record))
         found = self._profiles.get(key)
         if found is None:
-            suits = tuple(self.examine(ask, record) for ask in self._shape.asks)
-            if len(self._profiles) >= KINDS:
+            suits = tuple(self.match(ask, record) for ask in self._shape.subrequests)
+            if len(self._profiles) >= MAX_INTERNED:
                 self._profiles.clear()
             found = self._profiles[key] = Profile(next(self._numbers), suits, record.traits)
         return found
 
-    def examine(self, ask: Ask, record: Record) -> Suits:
+    def match(self, ask: Subrequest, record: DeviceRecord) -> MatchResult:
         """How a device stands to one ask."""
         traits = record.traits
         if traits.binding and not self._binding:
-            return Suits(Stage.BINDING, None, None, None)
+            return MatchResult(Stage.BINDING, None, None, None)
         device = DeviceInput(record.id.driver, record.device)
         for selector in ask.selectors:
             stage = Stage.SELECTOR if selector.of_class is None else Stage.CLASS
             if isinstance(selector.compiled, CompileError):
-                return Suits(stage, selector, Failure(selector, str(selector.compiled), True), None)
+                return MatchResult(stage, selector, SelectorFailure(selector, str(selector.compiled), True), None)
             try:
                 if not selector.compiled.matches(device):
-                    return Suits(stage, selector, None, None)
+                    return MatchResult(stage, selector, None, None)
             except EvaluationError as error:
                 text = str(error)
                 if self._hints and "no such key:" in text:
                     text += _KEY_HINT
-                return Suits(stage, selector, Failure(selector, text, False), None)
+                return MatchResult(stage, selector, SelectorFailure(selector, text, False), None)
         consumed: Mapping[str, Quantity] | None = None
         if self._capacity:
             consumed = consumption(record.device, ask.capacity, self._milli)
             if consumed is None:
-                return Suits(Stage.CAPACITY, None, None, None)
+                return MatchResult(Stage.CAPACITY, None, None, None)
         if traits.counters and not self._partitions:
-            return Suits(Stage.COUNTERS, None, None, consumed)
+            return MatchResult(Stage.COUNTERS, None, None, consumed)
         if self._taints and blocking_taint(traits.taints, ask.tolerations) is not None:
-            return Suits(Stage.TAINT, None, None, consumed)
-        return Suits(Stage.NONE, None, None, consumed)
+            return MatchResult(Stage.TAINT, None, None, consumed)
+        return MatchResult(Stage.NONE, None, None, consumed)
 
 
-def _projection(shape: Shape) -> Callable[[Record], Hashable]:
+def _relevant_values(shape: ClaimShape) -> Callable[[DeviceRecord], Hashable]:
     """What the shape's selectors read of a device, as a key: devices with equal keys fare alike."""
     paths: set[tuple[str, ...]] = set()
-    for selector in {s.expression: s.compiled for ask in shape.asks for s in ask.selectors}.values():
+    for selector in {s.expression: s.compiled for ask in shape.subrequests for s in ask.selectors}.values():
         if isinstance(selector, CompileError):
             continue
         if selector.device_paths is None:
-            return _whole
+            return _all_values
         paths.update(selector.device_paths)
     keys: list[tuple[bool, str, str, str]] = []
     for path in sorted(paths):
@@ -163,12 +163,12 @@ def _projection(shape: Shape) -> Callable[[Record], Hashable]:
             case ("attributes" | "capacity", domain, name):
                 keys.append((path[0] == "capacity", f"{domain}/{name}", domain, name))
             case _:
-                return _whole
+                return _all_values
 
-    def project(record: Record) -> Hashable:
+    def project(record: DeviceRecord) -> Hashable:
         device, driver = record.device, record.id.driver
         if not record.plain:
-            return _whole(record)
+            return _all_values(record)
         found: list[Hashable] = []
         for is_capacity, full, domain, name in keys:
             for key in (full, name) if domain == driver else (full,):
@@ -177,11 +177,11 @@ def _projection(shape: Shape) -> Callable[[Record], Hashable]:
                 elif (capacity := device.capacity.get(key)) is None:
                     found.append(None)
                 else:
-                    found.append(written(capacity.value))
+                    found.append(quantity_key(capacity.value))
         return tuple(found)
 
     return project
 
 
-def _whole(record: Record) -> Hashable:
+def _all_values(record: DeviceRecord) -> Hashable:
     return content_key(record.id.driver, record.device)

@@ -26,10 +26,10 @@ from allotment.model.resource import (
 )
 
 #: AllocationResultsMaxSize: devices in the result of one claim.
-DEVICES_PER_CLAIM = 32
+MAX_DEVICES_PER_CLAIM = 32
 
 
-class Fault(NamedTuple):
+class ClaimProblem(NamedTuple):
     """A fatal problem. ``text`` follows ``claim <key>``, unless it names a class."""
 
     cause: Cause
@@ -37,7 +37,7 @@ class Fault(NamedTuple):
     request: str | None = None
     of_class: bool = False
 
-    def worded(self, claim: object) -> str:
+    def text_for(self, claim: object) -> str:
         """The error's text for the claim of this name."""
         return self.text if self.of_class else f"claim {claim}{self.text}"
 
@@ -52,7 +52,7 @@ class BoundSelector(NamedTuple):
     compiled: Selector | CompileError
 
 
-class Ask(NamedTuple):
+class Subrequest(NamedTuple):
     """A request, or one alternative of a ``firstAvailable`` list: so many devices that satisfy this."""
 
     number: int
@@ -67,38 +67,38 @@ class Ask(NamedTuple):
     selectors: tuple[BoundSelector, ...]
     all: bool
     """``allocationMode: All``"""
-    wanted: int
+    device_count: int
     """How many devices; unknown (0) for ``All``."""
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, Quantity] | None
     constraints: tuple[int, ...]
     """Numbers of the pod's constraints that bind its devices."""
-    fault: Fault | None
+    problem: ClaimProblem | None
 
 
-class Request(NamedTuple):
+class CompiledRequest(NamedTuple):
     """A request: one of its asks must be met, the first that can."""
 
     name: str
-    asks: tuple[Ask, ...]
-    alternatives: bool
+    subrequests: tuple[Subrequest, ...]
+    is_prioritized_list: bool
     """Whether it is a ``firstAvailable`` list."""
-    fault: Fault | None
+    problem: ClaimProblem | None
 
 
-class Claim(NamedTuple):
+class CompiledClaim(NamedTuple):
     """The requests of one claim, and the fault that its constraints have, if any."""
 
-    requests: tuple[Request, ...]
-    fault: Fault | None
+    requests: tuple[CompiledRequest, ...]
+    problem: ClaimProblem | None
 
 
-class Shape(NamedTuple):
+class ClaimShape(NamedTuple):
     """Everything that a pod's claims ask for, apart from their names."""
 
-    claims: tuple[Claim, ...]
-    asks: tuple[Ask, ...]
+    claims: tuple[CompiledClaim, ...]
+    subrequests: tuple[Subrequest, ...]
     constraints: tuple[Constraint, ...]
     """Of all claims, one after the other; ``Ask.constraints`` points here."""
     release: Release
@@ -107,7 +107,7 @@ class Shape(NamedTuple):
 _Exact = ExactDeviceRequest | DeviceSubRequest
 
 
-class Compiler:
+class ClaimCompiler:
     """Compiles claims against the classes; keeps the selectors that it has compiled."""
 
     def __init__(self, features: Features) -> None:
@@ -127,11 +127,11 @@ class Compiler:
             self._selectors[expression] = found
         return found
 
-    def shape(self, claims: tuple[ResourceClaim, ...], classes: Mapping[str, DeviceClass]) -> Shape:
+    def shape(self, claims: tuple[ResourceClaim, ...], classes: Mapping[str, DeviceClass]) -> ClaimShape:
         """What the claims ask for, with the classes as they are now."""
-        asks: list[Ask] = []
+        asks: list[Subrequest] = []
         constraints: list[Constraint] = []
-        compiled: list[Claim] = []
+        compiled: list[CompiledClaim] = []
         for number, claim in enumerate(claims):
             bound, fault = self._constraints(claim)
             requests = tuple(
@@ -139,16 +139,16 @@ class Compiler:
                 for request in claim.spec.devices.requests
             )
             constraints.extend(bound)
-            compiled.append(Claim(requests, fault))
-        return Shape(tuple(compiled), tuple(asks), tuple(constraints), release(self._features))
+            compiled.append(CompiledClaim(requests, fault))
+        return ClaimShape(tuple(compiled), tuple(asks), tuple(constraints), release(self._features))
 
-    def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], Fault | None]:
+    def _constraints(self, claim: ResourceClaim) -> tuple[list[Constraint], ClaimProblem | None]:
         bound: list[Constraint] = []
         for number, spec in enumerate(claim.spec.devices.constraints):
             found = constraint(spec)
             if found is None:
                 why = f", constraint #{number}: empty constraint (unsupported constraint type?)"
-                return bound, Fault(Cause.BAD_REQUEST, why)
+                return bound, ClaimProblem(Cause.BAD_REQUEST, why)
             bound.append(found)
         return bound, None
 
@@ -157,19 +157,19 @@ class Compiler:
         claim: int,
         request: DeviceRequest,
         classes: Mapping[str, DeviceClass],
-        asks: list[Ask],
+        asks: list[Subrequest],
         constraints: list[Constraint],
         offset: int,
-    ) -> Request:
+    ) -> CompiledRequest:
         alternatives = bool(request.first_available)
         specs: tuple[_Exact, ...] = request.first_available or (request.exactly or ExactDeviceRequest(),)
-        fault = self._request_fault(request)
+        fault = self._request_problem(request)
         made = []
         for spec in specs:
             own = spec.name if isinstance(spec, DeviceSubRequest) else request.name
             name = f"{request.name}/{own}" if alternatives else own
             class_ = classes.get(spec.device_class_name)
-            ask = Ask(
+            ask = Subrequest(
                 number=len(asks),
                 claim=claim,
                 name=name,
@@ -178,16 +178,16 @@ class Compiler:
                 class_=class_,
                 selectors=self._bind(class_, spec.selectors),
                 all=spec.allocation_mode == "All",
-                wanted=spec.count if spec.allocation_mode != "All" else 0,
+                device_count=spec.count if spec.allocation_mode != "All" else 0,
                 admin=isinstance(spec, ExactDeviceRequest) and spec.admin_access is True,
                 tolerations=spec.tolerations,
                 capacity=spec.capacity.requests if spec.capacity is not None else None,
                 constraints=tuple(offset + i for i, c in enumerate(constraints) if c.applies(request.name, name)),
-                fault=self._ask_fault(spec, own, class_),
+                problem=self._subrequest_problem(spec, own, class_),
             )
             asks.append(ask)
             made.append(ask)
-        return Request(request.name, tuple(made), alternatives, fault)
+        return CompiledRequest(request.name, tuple(made), alternatives, fault)
 
     def _bind(self, class_: DeviceClass | None, own: tuple[DeviceSelector, ...]) -> tuple[BoundSelector, ...]:
         if class_ is None:
@@ -199,23 +199,23 @@ class Compiler:
             if s.cel is not None
         )
 
-    def _request_fault(self, request: DeviceRequest) -> Fault | None:
+    def _request_problem(self, request: DeviceRequest) -> ClaimProblem | None:
         """Fields whose feature is off (KEP-4816, KEP-5075)."""
         if request.first_available and not self._features.enabled("DRAPrioritizedList"):
             why = f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
-            return Fault(Cause.FEATURE_OFF, why, request.name)
+            return ClaimProblem(Cause.FEATURE_OFF, why, request.name)
         if not self._features.enabled("DRAConsumableCapacity"):
             why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
             if request.exactly is not None and request.exactly.capacity is not None:
-                return Fault(Cause.FEATURE_OFF, f", request {request.name}: {why}", request.name)
+                return ClaimProblem(Cause.FEATURE_OFF, f", request {request.name}: {why}", request.name)
             for sub in request.first_available:
                 if sub.capacity is not None:
-                    return Fault(Cause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
+                    return ClaimProblem(Cause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
         return None
 
-    def _ask_fault(self, spec: _Exact, own: str, class_: DeviceClass | None) -> Fault | None:
-        def fault(cause: Cause, text: str) -> Fault:
-            return Fault(cause, f", request {own}{text}", own)
+    def _subrequest_problem(self, spec: _Exact, own: str, class_: DeviceClass | None) -> ClaimProblem | None:
+        def fault(cause: Cause, text: str) -> ClaimProblem:
+            return ClaimProblem(cause, f", request {own}{text}", own)
 
         for i, selector in enumerate(spec.selectors):
             if selector.cel is None:

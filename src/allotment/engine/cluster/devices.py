@@ -21,7 +21,7 @@ from allotment.model.semver import Semver, SemverError
 
 #: Interned kinds (of devices, nodes, patterns) that a table keeps before it starts afresh. What is alike is then told
 #: apart once more, which costs work and nothing else: numbers are never used twice.
-KINDS: Final = 50_000
+MAX_INTERNED: Final = 50_000
 
 
 class Consumption(NamedTuple):
@@ -59,21 +59,21 @@ class Traits:
         """Capacity in nano, by name in sorted order: the order of every vector of amounts."""
 
 
-class Record:
+class DeviceRecord:
     """One published device, with the slice it comes from."""
 
     __slots__ = ("device", "id", "plain", "slice", "traits")
 
-    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits, plain: bool) -> None:
+    def __init__(self, id: DeviceID, device: Device, slice: ResourceSlice, traits: Traits, is_cel_convertible: bool) -> None:
         self.id = id
         self.device = device
         self.slice = slice
         self.traits = traits
-        self.plain = plain
+        self.plain = is_cel_convertible
         """Whether CEL can convert all its attributes. If not, every selector fails on it, whatever it reads."""
 
 
-def written(amount: Quantity) -> Hashable:
+def quantity_key(amount: Quantity) -> Hashable:
     """A quantity as it is written: CEL and results show more of it than its value."""
     return amount.mantissa, amount.scale, amount.is_small, amount.format
 
@@ -96,7 +96,7 @@ class TraitsTable:
             tuple((t.key, t.value, t.effect) for t in taints),
             tuple(
                 [
-                    (name, written(amount.value), amount.request_policy and _encode(amount.request_policy))
+                    (name, quantity_key(amount.value), amount.request_policy and _encode(amount.request_policy))
                     for name, amount in device.capacity.items()
                 ]
             ),
@@ -111,7 +111,7 @@ class TraitsTable:
         )
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= KINDS:
+            if len(self._known) >= MAX_INTERNED:
                 self._known.clear()
             found = self._known[key] = Traits(
                 next(self._numbers),
@@ -128,7 +128,7 @@ class TraitsTable:
         return found
 
 
-def is_plain(device: Device, lists: bool) -> bool:
+def is_cel_convertible(device: Device, lists: bool) -> bool:
     """Whether CEL can convert all attributes of a device; ``lists``: whether DRAListTypeAttributes is on."""
     for value in device.attributes.values():
         if value.string is None and value.int_ is None and value.bool_ is None:

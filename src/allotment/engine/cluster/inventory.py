@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from allotment.engine.cluster.devices import Record, TraitsTable, is_plain
+from allotment.engine.cluster.devices import DeviceRecord, TraitsTable, is_cel_convertible
 from allotment.engine.cluster.identity import DeviceID, PoolID
-from allotment.engine.cluster.journal import Journal
+from allotment.engine.cluster.journal import ChangeJournal
 from allotment.engine.cluster.layout import LayoutTable, NodeView, build_view
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.cluster.pools import (
@@ -31,7 +31,7 @@ from allotment.model.meta import ObjectKey
 from allotment.model.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 
 #: A change to a pool on more nodes than this is a change to all nodes.
-_MANY = 64
+_MAX_NODES_PER_CHANGE = 64
 
 
 class _PoolEntry:
@@ -84,8 +84,8 @@ class Inventory:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        self._rules_known = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
-        self._gathering = Gathering(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
+        self._rules_enabled = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
+        self._pool_rules = Gathering(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
         self._lists = features.enabled("DRAListTypeAttributes")
         capacity = features.enabled("DRAConsumableCapacity")
         self.usage = Usage(capacity)
@@ -94,16 +94,16 @@ class Inventory:
         self._classes: dict[str, DeviceClass] = {}
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         self._slices: dict[str, ResourceSlice] = {}
-        self._records: dict[str, tuple[Record, ...]] = {}
+        self._records: dict[str, tuple[DeviceRecord, ...]] = {}
         self._pools: dict[PoolID, _PoolEntry] = {}
         self._pools_on: dict[str, dict[PoolID, None]] = {}
         self._pools_everywhere: dict[PoolID, None] = {}
         self._foreign: dict[PoolID, Pool] = {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._places: dict[str, int] = {}
-        self._order: list[str | None] = []
+        self._indexes: dict[str, int] = {}
+        self._node_names: list[str | None] = []
         self._views: dict[str, NodeView] = {}
-        self.journal = Journal()
+        self.journal = ChangeJournal()
 
     @classmethod
     def of(
@@ -155,27 +155,27 @@ class Inventory:
         return self._taint_rules
 
     @property
-    def places(self) -> int:
+    def index_count(self) -> int:
         """How many places there are for nodes: those taken, and those that removed nodes left."""
-        return len(self._order)
+        return len(self._node_names)
 
-    def node_at(self, place: int) -> str | None:
+    def node_at(self, index: int) -> str | None:
         """The node in a place, ``None`` if it was removed. A node keeps its place."""
-        return self._order[place]
+        return self._node_names[index]
 
-    def place_of(self, node: str) -> int:
+    def index_of(self, node: str) -> int:
         """The place of a node; ``KeyError`` if there is none of that name."""
-        return self._places[node]
+        return self._indexes[node]
 
-    def places_of(self, nodes: Iterable[str]) -> int:
+    def node_mask(self, nodes: Iterable[str]) -> int:
         """The places of these nodes as a bit mask; nodes that are not known are left out."""
         mask = 0
         for node in nodes:
-            if node in self._places:
-                mask |= 1 << self._places[node]
+            if node in self._indexes:
+                mask |= 1 << self._indexes[node]
         return mask
 
-    def records(self, slice_: ResourceSlice) -> tuple[Record, ...]:
+    def records(self, slice_: ResourceSlice) -> tuple[DeviceRecord, ...]:
         """The devices of one of the inventory's slices, with the taints of rules added."""
         name = slice_.metadata.name
         found = self._records.get(name)
@@ -187,19 +187,19 @@ class Inventory:
         """What a node sees; ``KeyError`` if there is none of that name."""
         found = self._views.get(node)
         if found is None:
-            found = self._views[node] = self._look(self._nodes[node])
+            found = self._views[node] = self._build_view(self._nodes[node])
         return found
 
-    def _make_records(self, slice_: ResourceSlice) -> Iterator[Record]:
+    def _make_records(self, slice_: ResourceSlice) -> Iterator[DeviceRecord]:
         spec = slice_.spec
-        rules = list(self._taint_rules.values()) if self._rules_known else []
+        rules = list(self._taint_rules.values()) if self._rules_enabled else []
         for device in spec.devices or ():
             id = DeviceID(spec.driver, spec.pool.name, device.name)
             added = tuple(rule.spec.taint for rule in rules if rule_applies(rule, id)) if rules else ()
-            yield Record(id, device, slice_, self._traits.of(device, added), is_plain(device, self._lists))
+            yield DeviceRecord(id, device, slice_, self._traits.of(device, added), is_cel_convertible(device, self._lists))
 
-    def _look(self, node: NodeFacts) -> NodeView:
-        rules = self._gathering
+    def _build_view(self, node: NodeFacts) -> NodeView:
+        rules = self._pool_rules
         try:
             pools: list[Pool] = []
             for id in dict.fromkeys([*self._pools_on.get(node.name, ()), *self._pools_everywhere]):
@@ -223,21 +223,21 @@ class Inventory:
     def put_node(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a node, or change its labels."""
         self._nodes[name] = NodeFacts(name, labels)
-        place = self._places.get(name)
+        place = self._indexes.get(name)
         if place is None:
-            place = self._places[name] = len(self._order)
-            self._order.append(name)
+            place = self._indexes[name] = len(self._node_names)
+            self._node_names.append(name)
         self._views.pop(name, None)
-        self.journal.note(place, len(self._order))
+        self.journal.append(place, len(self._node_names))
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its slices stay until they are removed themselves."""
         if self._nodes.pop(name, None) is None:
             return
-        place = self._places.pop(name)
-        self._order[place] = None
+        place = self._indexes.pop(name)
+        self._node_names[place] = None
         self._views.pop(name, None)
-        self.journal.note(place, len(self._order))
+        self.journal.append(place, len(self._node_names))
 
     # --- slices --------------------------------------------------------------------------------------------------
 
@@ -254,9 +254,9 @@ class Inventory:
         self._slices[name] = slice_
         self._records[name] = tuple(self._make_records(slice_))
         if old is None:
-            entry.add(slice_, self._gathering)
+            entry.add(slice_, self._pool_rules)
         else:
-            entry.replace(old, slice_, self._gathering)
+            entry.replace(old, slice_, self._pool_rules)
         self._pool_changed(id, entry, seen_before)
 
     def remove_slice(self, name: str) -> None:
@@ -268,7 +268,7 @@ class Inventory:
         id = PoolID(old.spec.driver, old.spec.pool.name)
         entry = self._pools[id]
         seen_before = self._seen_by(entry, old)
-        entry.remove(old, self._gathering)
+        entry.remove(old, self._pool_rules)
         self._pool_changed(id, entry, seen_before)
         if not entry.slices:
             del self._pools[id]
@@ -288,11 +288,11 @@ class Inventory:
         else:
             self._pools_everywhere.pop(id, None)
         foreign_changed = self._foreign_changed(id, entry)
-        if foreign_changed or unbound_before or entry.unbound or len(entry.nodes) > _MANY:
+        if foreign_changed or unbound_before or entry.unbound or len(entry.nodes) > _MAX_NODES_PER_CHANGE:
             for node in entry.nodes:
                 self._pools_on.setdefault(node, {})[id] = None
             self._views.clear()
-            self.journal.forget()
+            self.journal.mark_all_changed()
             return
         for node in entry.nodes:
             self._pools_on.setdefault(node, {})[id] = None
@@ -305,8 +305,8 @@ class Inventory:
         ``allocationMode: All`` on nodes that have nothing to do with it.
         """
         found: Pool | None = None
-        if self._gathering.partitions and entry.counting:
-            found = gather_pool(id, list(entry.counting.values()), entry.slices.values(), self._gathering)
+        if self._pool_rules.partitions and entry.counting:
+            found = gather_pool(id, list(entry.counting.values()), entry.slices.values(), self._pool_rules)
             if found is not None and found.status is PoolStatus.USABLE:
                 found = None
         before = self._foreign.pop(id, None)
@@ -335,10 +335,10 @@ class Inventory:
             self._rules_changed()
 
     def _rules_changed(self) -> None:
-        if self._rules_known:
+        if self._rules_enabled:
             self._records.clear()
             self._views.clear()
-            self.journal.forget()
+            self.journal.mark_all_changed()
 
     # --- allocations ---------------------------------------------------------------------------------------------
 
@@ -355,21 +355,21 @@ class Inventory:
             entry = self._pools.get(id)
             if entry is None:
                 continue
-            if entry.unbound or len(entry.nodes) > _MANY:
+            if entry.unbound or len(entry.nodes) > _MAX_NODES_PER_CHANGE:
                 for view in self._views.values():
                     view.forget_state()
-                self.journal.forget()
+                self.journal.mark_all_changed()
                 return
             for node in entry.nodes:
                 found = self._views.get(node)
                 if found is not None:
                     found.forget_state()
-                place = self._places.get(node)
+                place = self._indexes.get(node)
                 if place is not None:
-                    self.journal.note(place, len(self._order))
+                    self.journal.append(place, len(self._node_names))
 
     def _node_changed(self, node: str) -> None:
         self._views.pop(node, None)
-        place = self._places.get(node)
+        place = self._indexes.get(node)
         if place is not None:
-            self.journal.note(place, len(self._order))
+            self.journal.append(place, len(self._node_names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Journal:
+class ChangeJournal:
     """Which nodes changed, in order; readers keep their place in it."""
 
     __slots__ = ("_dropped", "_entries", "_limit")
@@ -18,7 +18,7 @@ class Journal:
         """The place after the last entry."""
         return self._dropped + len(self._entries)
 
-    def note(self, node: int, nodes: int) -> None:
+    def append(self, node: int, nodes: int) -> None:
         """A node changed; ``nodes`` is how many there are."""
         entries = self._entries
         entries.append(node)
@@ -28,13 +28,13 @@ class Journal:
             self._dropped += len(entries) - keep
             del entries[: len(entries) - keep]
 
-    def forget(self) -> None:
+    def mark_all_changed(self) -> None:
         """Everything changed."""
         self._dropped = self.end + 1
         self._entries.clear()
 
-    def since(self, place: int) -> list[int] | None:
+    def since(self, position: int) -> list[int] | None:
         """Nodes that changed after ``place``, or ``None`` if all must be looked at again."""
-        if place < self._dropped:
+        if position < self._dropped:
             return None
-        return self._entries[place - self._dropped :]
+        return self._entries[position - self._dropped :]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from allotment.engine.cluster.devices import KINDS, Record, Traits
+from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.cluster.pools import Pool, PoolStatus, device_reaches
@@ -28,7 +28,7 @@ class PoolSpan(NamedTuple):
     stop: int
 
 
-class CounterPlace(NamedTuple):
+class NodeCounter(NamedTuple):
     """One counter that devices of the node may draw from, and how much of it there is, in nano."""
 
     pool: int
@@ -39,7 +39,7 @@ class CounterPlace(NamedTuple):
 
 #: Number of a counter and the amount drawn from it.
 Uses = tuple[tuple[int, int], ...]
-RecordsOf = Callable[[ResourceSlice], Sequence[Record]]
+RecordsOf = Callable[[ResourceSlice], Sequence[DeviceRecord]]
 
 
 class Layout:
@@ -52,7 +52,7 @@ class Layout:
         number: int,
         traits: tuple[Traits, ...],
         pools: tuple[PoolSpan, ...],
-        counters: tuple[CounterPlace, ...],
+        counters: tuple[NodeCounter, ...],
         reach: int,
     ) -> None:
         self.number = number
@@ -81,13 +81,13 @@ class LayoutTable:
         self._numbers = itertools.count()
 
     def of(
-        self, traits: tuple[Traits, ...], pools: tuple[PoolSpan, ...], counters: tuple[CounterPlace, ...], reach: int
+        self, traits: tuple[Traits, ...], pools: tuple[PoolSpan, ...], counters: tuple[NodeCounter, ...], reach: int
     ) -> Layout:
         """The layout made of these parts."""
         key = (tuple(t.number for t in traits), pools, counters, reach)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= KINDS:
+            if len(self._known) >= MAX_INTERNED:
                 self._known.clear()
             found = self._known[key] = Layout(next(self._numbers), traits, pools, counters, reach)
         return found
@@ -125,7 +125,7 @@ class NodeView:
     )
 
     def __init__(
-        self, node: NodeFacts, pools: tuple[Pool, ...], records: tuple[Record, ...], layout: Layout, failure: str = ""
+        self, node: NodeFacts, pools: tuple[Pool, ...], records: tuple[DeviceRecord, ...], layout: Layout, failure: str = ""
     ) -> None:
         self.node = node
         self.pools = pools
@@ -134,7 +134,7 @@ class NodeView:
         self.layout = layout
         self.failure = failure
         """Why pools could not be gathered; then there are none."""
-        self._counts_elsewhere = any(bool(pool.elsewhere and pool.counter_sets) for pool in pools)
+        self._counts_elsewhere = any(bool(pool.other_slices and pool.counter_sets) for pool in pools)
         self._state: NodeState | None = None
         self._only_here: NodeSelector | None = None
 
@@ -155,10 +155,10 @@ class NodeView:
         """What is allocated of the node's devices."""
         found = self._state
         if found is None:
-            found = self._state = self._look(usage)
+            found = self._state = self._compute_state(usage)
         return found
 
-    def _look(self, usage: Usage) -> NodeState:
+    def _compute_state(self, usage: Usage) -> NodeState:
         if not usage.exclusive and not usage.shares:
             return IDLE
         exclusive, shares = usage.exclusive, usage.shares
@@ -186,7 +186,7 @@ class NodeView:
         for number, pool in enumerate(self.pools):
             if not pool.counter_sets:
                 continue
-            for slice_ in pool.elsewhere:
+            for slice_ in pool.other_slices:
                 for device in slice_.spec.devices or ():
                     if device.consumes_counters and usage.is_allocated(DeviceID(*pool.id, device.name)):
                         for use in device.consumes_counters:
@@ -215,9 +215,9 @@ def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, 
     ``UnusableSlice`` if a device's own node selector cannot be used: gathering stops at the first device that reaches
     the node, so that those behind it are looked at here only.
     """
-    records: list[Record] = []
+    records: list[DeviceRecord] = []
     spans: list[PoolSpan] = []
-    counters: list[CounterPlace] = []
+    counters: list[NodeCounter] = []
     reach = -1
     for number, pool in enumerate(pools):
         start = len(records)
@@ -229,7 +229,7 @@ def build_view(node: NodeFacts, pools: tuple[Pool, ...], records_of: RecordsOf, 
             records.extend(records_of(slice_))
         spans.append(PoolSpan(pool.status, start, len(records)))
         counters.extend(
-            CounterPlace(number, set_name, name, counter.value.nano)
+            NodeCounter(number, set_name, name, counter.value.nano)
             for set_name, counter_set in sorted(pool.counter_sets.items())
             for name, counter in sorted(counter_set.counters.items())
         )

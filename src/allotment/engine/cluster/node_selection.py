@@ -42,7 +42,7 @@ def reaches(node: NodeFacts, node_name: str | None, all_nodes: bool | None, sele
 
 def selects(selector: NodeSelector, node: NodeFacts) -> bool:
     """Whether a node selector matches the node; ``UnusableNodeSelector`` if it cannot be read."""
-    problems = _problems_cached(_Frozen(selector))
+    problems = _problems_cached(_SelectorKey(selector))
     if problems:
         raise UnusableNodeSelector(selector, problems)
     return any(_term_matches(term, node) for term in selector.node_selector_terms)
@@ -86,7 +86,7 @@ _LABEL_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = 
 # --- what is wrong with a selector -------------------------------------------------------------------------------
 
 
-class _Frozen:
+class _SelectorKey:
     """A selector as a cache key by identity: selectors live as long as their slices and are matched on many nodes."""
 
     __slots__ = ("selector",)
@@ -98,11 +98,11 @@ class _Frozen:
         return id(self.selector)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and other.selector is self.selector
+        return isinstance(other, _SelectorKey) and other.selector is self.selector
 
 
 @functools.lru_cache(maxsize=1024)
-def _problems_cached(frozen: _Frozen) -> tuple[str, ...]:
+def _problems_cached(frozen: _SelectorKey) -> tuple[str, ...]:
     return tuple(
         problem
         for i, term in enumerate(frozen.selector.node_selector_terms)

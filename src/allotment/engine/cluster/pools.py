@@ -36,7 +36,7 @@ class Pool(NamedTuple):
     status: PoolStatus
     slices: tuple[ResourceSlice, ...] = ()
     """With devices that may reach the node, in allocation order; empty unless usable."""
-    elsewhere: tuple[ResourceSlice, ...] = ()
+    other_slices: tuple[ResourceSlice, ...] = ()
     """The pool's other device slices: what is allocated of them draws from the same counters."""
     counter_sets: Mapping[str, CounterSet] = {}
     reason: str = ""
@@ -50,7 +50,7 @@ class Pool(NamedTuple):
     """Whether any device has binding conditions (KEP-5007): such pools are tried last."""
 
     @property
-    def surplus(self) -> bool:
+    def has_surplus(self) -> bool:
         """More slices exist than are announced. Upstream calls that incomplete, too, but nothing is still to come."""
         return self.found > self.announced
 
@@ -157,7 +157,7 @@ def _usable(
     pool: Pool, devices: list[ResourceSlice], rest: list[ResourceSlice], counter_sets: dict[str, CounterSet]
 ) -> Pool:
     binding = any(d.binding_conditions for s in devices for d in s.spec.devices or ())
-    return pool._replace(slices=tuple(devices), elsewhere=tuple(rest), counter_sets=counter_sets, binding=binding)
+    return pool._replace(slices=tuple(devices), other_slices=tuple(rest), counter_sets=counter_sets, binding=binding)
 
 
 def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:

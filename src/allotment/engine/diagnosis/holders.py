@@ -13,7 +13,7 @@ from allotment.engine.cluster.identity import DeviceID
 from allotment.model import contested_claims
 from allotment.model.pod_groups import GROUP, RESOURCE
 from allotment.model.resource import ResourceClaim
-from allotment.phrases import plural, some
+from allotment.phrases import first_few, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Holder:
 
     def __str__(self) -> str:
         if self.set_aside:
-            return f"claim {self.claim} ({contested_claims.WORDS})"
+            return f"claim {self.claim} ({contested_claims.DESCRIPTION})"
         users = [among(kind, names) for kind, names in (("pod", self.pods), ("PodGroup", self.groups)) if names]
         return f"claim {self.claim} ({', '.join(users)})" if users else f"claim {self.claim}"
 
@@ -38,7 +38,7 @@ def among(kind: str, names: tuple[str, ...]) -> str:
     >>> among("pod", ("a",)), among("pod", ("a", "b", "c", "d"))
     ('pod a', 'pods a, b, c and 1 more')
     """
-    return f"{kind if len(names) == 1 else plural(kind)} {some(names)}"
+    return f"{kind if len(names) == 1 else plural(kind)} {first_few(names)}"
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ def holder(claim: ResourceClaim) -> Holder:
     groups = tuple(ref.name for ref in claim.status.reserved_for if (ref.api_group, ref.resource) == (GROUP, RESOURCE))
     meta = claim.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    return Holder(name, pods, groups, contested_claims.is_set_aside(claim))
+    return Holder(name, pods, groups, contested_claims.is_contested(claim))
 
 
 def holdings(claims: Iterable[ResourceClaim]) -> Holdings:

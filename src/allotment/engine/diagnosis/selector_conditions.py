@@ -18,7 +18,7 @@ from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.engine.refusal import Miss
 from allotment.model.quantity import Quantity
 from allotment.model.semver import Semver
-from allotment.phrases import some
+from allotment.phrases import first_few
 
 _WORDS = {
     "==": "", "in": "one of ", "!=": "anything but ",
@@ -343,7 +343,7 @@ def _too_little_or_other(
         return Finding(code, summary, nearest, tuple(repairs))
     finding = _plain(conjunct, of_class, nearest, repairs)
     different = sorted({shown(value) for _, value in valued})
-    summary = f"no device has {path[-1]} {_WORDS[operator]}{shown(wanted)}; here it is {some(different, 4)}"
+    summary = f"no device has {path[-1]} {_WORDS[operator]}{shown(wanted)}; here it is {first_few(different, 4)}"
     return Finding(finding.code, summary, nearest, finding.repairs)
 
 

@@ -153,7 +153,7 @@ def look(inventory: Inventory, node: str) -> View:
             for name, set_ in pool.counter_sets.items()
         }
         consumers[pool.id] = tuple(
-            d for s in (*pool.slices, *pool.elsewhere) for d in s.spec.devices or () if d.consumes_counters
+            d for s in (*pool.slices, *pool.other_slices) for d in s.spec.devices or () if d.consumes_counters
         )
     withheld = []
     for id, slices in _pools_of(inventory).items():
@@ -171,7 +171,7 @@ def look(inventory: Inventory, node: str) -> View:
             for record in inventory.records(s)
         )
         why, text = _why(id, found, slices, newest)
-        withheld.append(Withheld(id, why, text, seen, found is not None and found.surplus))
+        withheld.append(Withheld(id, why, text, seen, found is not None and found.has_surplus))
     milli = inventory.features.enabled("DRAFractionalCapacityRange")
     return View(devices, tuple(withheld), counters, consumers, milli)
 
@@ -199,7 +199,7 @@ def _why(id: PoolID, pool: Pool | None, slices: list[ResourceSlice], generation:
         newest = max(s.spec.pool.generation for s in slices)
         text = f"pool {id}: the slices for this node are of generation {generation}, the newest is {newest}"
         return "pool-superseded", text
-    if pool.status is PoolStatus.INCOMPLETE and pool.surplus:
+    if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus:
         counts = f"{pool.found} are published, only {pool.announced} announced (a driver bug, or leftovers)"
         return "pool-incomplete", f"pool {id}: its slices contradict each other: {counts}"
     if pool.status is PoolStatus.INCOMPLETE:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from allotment.engine.diagnosis.holders import Holder, among
 from allotment.engine.diagnosis.visible_devices import Seen
 from allotment.model.quantity import Quantity
-from allotment.phrases import some
+from allotment.phrases import first_few
 
 
 def named(devices: tuple[Seen, ...], most: int = 3) -> str:
     """The first few device names."""
-    return some([device.name for device in devices], most)
+    return first_few([device.name for device in devices], most)
 
 
 def holding(holders: list[Holder]) -> str:
     """The first few holders."""
-    return some([str(holder) for holder in holders], noun="claim")
+    return first_few([str(holder) for holder in holders], noun="claim")
 
 
 def freed(holders: list[Holder]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from allotment.engine.claims.requests import Ask, Shape
+from allotment.engine.claims.requests import Subrequest, ClaimShape
 from allotment.engine.cluster.layout import NodeState, available
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.verdict import Pick
@@ -25,7 +25,7 @@ class Refusal(Enum):
 class Taken(NamedTuple):
     """A device that was taken, and the state before."""
 
-    ask: Ask
+    ask: Subrequest
     slot: int
     charged: bool
     """Whether counters were drawn."""
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 class Attempt:
     """A shape on a pattern in a state."""
 
-    def __init__(self, shape: Shape, pattern: Pattern, state: NodeState) -> None:
+    def __init__(self, shape: ClaimShape, pattern: Pattern, state: NodeState) -> None:
         layout = pattern.layout
         self.shape = shape
         self.pattern = pattern
@@ -63,7 +63,7 @@ class Attempt:
         """What is left of the capacities of devices that are, or once were, shareable, by slot."""
         self.candidates = self._candidates(state)
         """Per ask the slots that suit it in this state, in use or not; for ``All`` those that it must take."""
-        self.need = [self.candidates[ask.number].bit_count() if ask.all else ask.wanted for ask in shape.asks]
+        self.need = [self.candidates[ask.number].bit_count() if ask.all else ask.device_count for ask in shape.subrequests]
         """Per ask how many devices it takes."""
         self.results: list[list[Pick]] = [[] for _ in shape.claims]
         """Per claim what was taken, in order."""
@@ -95,7 +95,7 @@ class Attempt:
             pattern.listed[ask.number] & ~(full(ask.number) if leave_out else 0)
             if ask.all
             else pattern.candidates[ask.number] & ~self.blocked & ~full(ask.number)
-            for ask in self.shape.asks
+            for ask in self.shape.subrequests
         ]
 
     def has_room(self, slot: int, ask: int) -> bool:
@@ -103,13 +103,13 @@ class Attempt:
         amounts = self.pattern.profiles[slot].amounts[ask]
         return all(amount <= left for amount, left in zip(amounts, self.room[slot], strict=False))
 
-    def unavailable(self, ask: Ask) -> int:
+    def unavailable(self, ask: Subrequest) -> int:
         """Slots that an ask cannot take: those in use; with admin access, those that the same claim took (KEP-5018)."""
         return self.mine[ask.claim] if ask.admin else self.in_use | self.taken
 
     # --- one device --------------------------------------------------------------------------------------------------
 
-    def take(self, ask: Ask, slot: int) -> Taken | Refusal:
+    def take(self, ask: Subrequest, slot: int) -> Taken | Refusal:
         """Take a device for an ask. With ``All`` anything may be in the way; else the slot is available and eligible.
 
         The order of the checks is upstream's, as far as it tells: for ``All`` a constraint is an error, and what is
@@ -158,12 +158,12 @@ class Attempt:
         for counter, amount in self.layout.uses[slot]:
             self.left[counter] -= sign * amount
 
-    def _consume(self, ask: Ask, slot: int, sign: int) -> None:
+    def _consume(self, ask: Subrequest, slot: int, sign: int) -> None:
         room = self.room[slot]
         for i, amount in enumerate(self.pattern.profiles[slot].amounts[ask.number]):
             room[i] -= sign * amount
 
-    def _bind(self, ask: Ask, slot: int, bit: int) -> list[int] | None:
+    def _bind(self, ask: Subrequest, slot: int, bit: int) -> list[int] | None:
         """What the constraints are bound to with the device added, or ``None`` if one does not admit it."""
         if not ask.constraints:
             return self.bound

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from allotment.engine.claims.requests import Ask
+from allotment.engine.claims.requests import Subrequest
 from allotment.engine.search.attempt import Attempt
 from allotment.engine.search.counter_groups import groups
 from allotment.engine.search.counting_bounds import Demand, can_match, most_within
@@ -25,7 +25,7 @@ _ANY_NUMBER: Final = 1 << 30
 class _Option(NamedTuple):
     """One way to meet a request: an ask, how many devices it still needs, and where they can come from."""
 
-    ask: Ask
+    ask: Subrequest
     need: int
     slots: int
 
@@ -49,9 +49,9 @@ class Bounds:
         self._groups = groups(attempt.layout) if attempt.left else ()
         self._serves = {slot: self._least_room(slot) for slot in attempt.room if attempt.layout.shareable >> slot & 1}
         self._shared = 0
-        self._least_draw = [self._least(ask) for ask in attempt.shape.asks] if attempt.left else []
+        self._least_draw = [self._least(ask) for ask in attempt.shape.subrequests] if attempt.left else []
 
-    def _least(self, ask: Ask) -> dict[str, int]:
+    def _least(self, ask: Subrequest) -> dict[str, int]:
         """Per counter name, the least that any candidate draws from a counter of that name."""
         attempt = self._attempt
         least: dict[str, int] | None = None
@@ -81,7 +81,7 @@ class Bounds:
         attempt = self._attempt
         amounts = [
             attempt.pattern.profiles[slot].amounts[ask.number]
-            for ask in attempt.shape.asks
+            for ask in attempt.shape.subrequests
             if attempt.candidates[ask.number] >> slot & 1
         ]
         return tuple(map(min, zip(*amounts, strict=True)))
@@ -91,7 +91,7 @@ class Bounds:
         left = zip(self._attempt.room[slot], self._serves[slot], strict=False)
         return min((room // least for room, least in left if least > 0), default=_ANY_NUMBER)
 
-    def may_fit(self, claim: int, request: int, current: tuple[Ask, int, int] | None = None) -> bool:
+    def may_fit(self, claim: int, request: int, current: tuple[Subrequest, int, int] | None = None) -> bool:
         """Whether the requests from ``request`` of ``claim`` on may fit.
 
         ``current`` is the ask that is being served, if any (its request comes before ``request``): the ask, how many
@@ -102,7 +102,7 @@ class Bounds:
         claims = self._attempt.shape.claims
         for number in range(claim, len(claims)):
             for later in claims[number].requests[request if number == claim else 0 :]:
-                options = tuple(self._options(number, later.asks))
+                options = tuple(self._options(number, later.subrequests))
                 if not options:
                     return False
                 wanted.append(options)
@@ -122,7 +122,7 @@ class Bounds:
             return self._any_value(wanted, open_)
         return all(self._any_value(wanted, [constraint]) for constraint in open_)
 
-    def _options(self, claim: int, asks: tuple[Ask, ...]) -> Iterator[_Option]:
+    def _options(self, claim: int, asks: tuple[Subrequest, ...]) -> Iterator[_Option]:
         attempt = self._attempt
         for ask in asks:
             need = attempt.need[ask.number]

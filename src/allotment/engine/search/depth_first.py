@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, TypeAlias
 
-from allotment.engine.claims.requests import DEVICES_PER_CLAIM, Ask, Request, Shape
+from allotment.engine.claims.requests import MAX_DEVICES_PER_CLAIM, Subrequest, CompiledRequest, ClaimShape
 from allotment.engine.cluster.layout import NodeState
 from allotment.engine.cluster.pools import PoolStatus
 from allotment.engine.outcome import Cause
@@ -38,29 +38,29 @@ def problem(attempt: Attempt) -> Stop | None:
             if stop is not None:
                 return stop
             before = least
-            least += min(attempt.need[ask.number] for ask in request.asks)
-            if least > DEVICES_PER_CLAIM and attempt.shape.release.limit_by_request:
-                first = request.asks[0].number
+            least += min(attempt.need[ask.number] for ask in request.subrequests)
+            if least > MAX_DEVICES_PER_CLAIM and attempt.shape.release.limit_by_request:
+                first = request.subrequests[0].number
                 return Stop(Cause.TOO_MANY_DEVICES, number, first, devices=least, devices_before=before)
-        if least > DEVICES_PER_CLAIM:
+        if least > MAX_DEVICES_PER_CLAIM:
             return Stop(Cause.TOO_MANY_DEVICES, number, devices=least)
-        if claim.fault is not None:
-            return Stop(claim.fault.cause, number, fault=claim.fault)
+        if claim.problem is not None:
+            return Stop(claim.problem.cause, number, fault=claim.problem)
     return None
 
 
-def _of_request(attempt: Attempt, claim: int, request: Request) -> Stop | None:
-    if request.fault is not None:
-        return Stop(request.fault.cause, claim, request.asks[0].number, fault=request.fault)
-    for ask in request.asks:
-        if ask.fault is not None:
-            return Stop(ask.fault.cause, claim, ask.number, fault=ask.fault)
+def _of_request(attempt: Attempt, claim: int, request: CompiledRequest) -> Stop | None:
+    if request.problem is not None:
+        return Stop(request.problem.cause, claim, request.subrequests[0].number, fault=request.problem)
+    for ask in request.subrequests:
+        if ask.problem is not None:
+            return Stop(ask.problem.cause, claim, ask.number, fault=ask.problem)
         if ask.all and (stop := _uncountable(attempt, ask)) is not None:
             return stop
     return None
 
 
-def _uncountable(attempt: Attempt, ask: Ask) -> Stop | None:
+def _uncountable(attempt: Attempt, ask: Subrequest) -> Stop | None:
     """Why the devices that ``All`` means cannot be told, in the order of the pools."""
     poison = attempt.pattern.poison[ask.number]
     for number, span in enumerate(attempt.layout.pools):
@@ -83,7 +83,7 @@ def risks(attempt: Attempt) -> list[list[bool]]:
             risky = risky or any(
                 (ask.all and ask.constraints)
                 or attempt.pattern.poison[ask.number] & (-1 if ask.admin else ~attempt.in_use)
-                for ask in request.asks
+                for ask in request.subrequests
             )
             found[number][position] = risky
     return found
@@ -123,7 +123,7 @@ class _Devices:
 
     __slots__ = ("ask", "key", "poison", "position", "remaining", "request", "taken")
 
-    def __init__(self, request: int, ask: Ask, position: int, remaining: int, poison: int) -> None:
+    def __init__(self, request: int, ask: Subrequest, position: int, remaining: int, poison: int) -> None:
         self.request = request
         self.ask = ask
         self.position = position
@@ -144,7 +144,7 @@ class _Devices:
 class Search:
     """A walk through the choices of one attempt."""
 
-    def __init__(self, shape: Shape, pattern: Pattern, state: NodeState, step_limit: int = STEP_LIMIT) -> None:
+    def __init__(self, shape: ClaimShape, pattern: Pattern, state: NodeState, step_limit: int = STEP_LIMIT) -> None:
         self.attempt = Attempt(shape, pattern, state)
         self.steps = 0
         """Devices tried and choices opened."""
@@ -190,23 +190,23 @@ class Search:
         if claim >= len(self._claims):
             return _Way.DONE
         wanted = self._claims[claim].requests[request]
-        if wanted.alternatives:
+        if wanted.is_prioritized_list:
             self._stack.append(_Alternatives(claim, request))
-        return self._enter_ask(request, wanted.asks[0])
+        return self._enter_ask(request, wanted.subrequests[0])
 
-    def _enter_ask(self, request: int, ask: Ask) -> _Next:
+    def _enter_ask(self, request: int, ask: Subrequest) -> _Next:
         self._chosen[ask.claim][request] = ask.number
         if ask.all and not self.attempt.need[ask.number]:
             return _Way.FAILED
         return self._next_device(request, ask, 0, 0)
 
-    def _next_device(self, request: int, ask: Ask, position: int, start: int) -> _Next:
+    def _next_device(self, request: int, ask: Subrequest, position: int, start: int) -> _Next:
         """Go on with an ask that has ``position`` devices; the next must be in slot ``start`` or later."""
         attempt = self.attempt
         need = attempt.need[ask.number] - position
         if need <= 0:
             return self._enter(ask.claim, request + 1)
-        if len(attempt.results[ask.claim]) + need > DEVICES_PER_CLAIM:
+        if len(attempt.results[ask.claim]) + need > MAX_DEVICES_PER_CLAIM:
             self._exceeding = ask.claim
             return _Way.EXCEEDED
         if self.steps >= self._step_limit:
@@ -283,7 +283,7 @@ class Search:
     def _next_alternative(self, alternatives: _Alternatives, way: _Way) -> _Next:
         if way is _Way.FAILED:
             alternatives.all_exceeded = False
-        asks = self._claims[alternatives.claim].requests[alternatives.request].asks
+        asks = self._claims[alternatives.claim].requests[alternatives.request].subrequests
         alternatives.current += 1
         if alternatives.current < len(asks):
             return self._enter_ask(alternatives.request, asks[alternatives.current])

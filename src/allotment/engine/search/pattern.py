@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable
 
 from allotment.engine.claims.constraints import Element, elements, find_attribute
-from allotment.engine.claims.eligibility import Examiner, Profile
-from allotment.engine.claims.requests import Shape
-from allotment.engine.cluster.devices import KINDS
+from allotment.engine.claims.eligibility import DeviceMatcher, Profile
+from allotment.engine.claims.requests import ClaimShape
+from allotment.engine.cluster.devices import MAX_INTERNED
 from allotment.engine.cluster.layout import Layout, NodeView
 from allotment.model.features import Features
 
@@ -39,7 +39,7 @@ class Pattern:
     def __init__(
         self,
         number: int,
-        shape: Shape,
+        shape: ClaimShape,
         layout: Layout,
         profiles: tuple[Profile, ...],
         values: tuple[tuple[int | None, ...], ...],
@@ -55,13 +55,13 @@ class Pattern:
         """Per constraint: slots whose device has the attribute."""
         self.holders = tuple(_holders(row) for row in self.values)
         """Per constraint and element: slots whose value contains it."""
-        asks = range(len(shape.asks))
+        asks = range(len(shape.subrequests))
         self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in asks)
         self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in asks)
-        self.poison = tuple(_mask(p.poison >> a & 1 for p in profiles) for a in asks)
+        self.poison = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in asks)
         self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in asks)
         candidates = []
-        for ask in shape.asks:
+        for ask in shape.subrequests:
             suits = self.eligible[ask.number]
             for constraint in ask.constraints:
                 suits &= self.present[constraint]
@@ -96,9 +96,9 @@ def _holders(row: tuple[int, ...]) -> tuple[int, ...]:
 class PatternTable:
     """Interns the patterns of one shape."""
 
-    def __init__(self, shape: Shape, features: Features) -> None:
+    def __init__(self, shape: ClaimShape, features: Features) -> None:
         self._shape = shape
-        self.examiner = Examiner(shape, features)
+        self.examiner = DeviceMatcher(shape, features)
         self._lists = features.enabled("DRAListTypeAttributes")
         self._known: dict[object, Pattern] = {}
         self._numbers = itertools.count()
@@ -111,7 +111,7 @@ class PatternTable:
         key = (view.layout.number, tuple([p.number for p in profiles]), values)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= KINDS:
+            if len(self._known) >= MAX_INTERNED:
                 self._known.clear()
             found = self._known[key] = Pattern(next(self._numbers), self._shape, view.layout, profiles, values)
         return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
-from allotment.engine.claims.requests import Ask
+from allotment.engine.claims.requests import Subrequest
 from allotment.engine.search.attempt import Attempt
 from allotment.engine.search.counter_groups import connected
 
@@ -76,7 +76,7 @@ class Refused:
     def __init__(self, attempt: Attempt) -> None:
         self.known: set[Hashable] = set()
         self._attempt = attempt
-        self._admin = any(ask.admin for ask in attempt.shape.asks)
+        self._admin = any(ask.admin for ask in attempt.shape.subrequests)
         # An element that only one device has connects nothing, and need not be remembered once the device is taken.
         shareable = attempt.layout.shareable
         self._common = [
@@ -87,7 +87,7 @@ class Refused:
         loose: dict[Hashable, int] = {}
         makes: dict[Hashable, int] = {}
         self._constraints = [
-            tuple(sorted({c for request in claim.requests for ask in request.asks for c in ask.constraints}))
+            tuple(sorted({c for request in claim.requests for ask in request.subrequests for c in ask.constraints}))
             for claim in attempt.shape.claims
         ]
         self._clusters: list[_Cluster] = []
@@ -133,7 +133,7 @@ class Refused:
             tuple(slot for slot in slots if layout.shareable >> slot & 1),
         )
 
-    def exact_key(self, ask: Ask, position: int, start: int) -> Hashable:
+    def exact_key(self, ask: Subrequest, position: int, start: int) -> Hashable:
         """The state as it is, with every device by itself."""
         attempt = self._attempt
         return (
@@ -149,7 +149,7 @@ class Refused:
             tuple(map(tuple, attempt.room.values())),
         )
 
-    def key(self, ask: Ask, position: int, start: int) -> Hashable:
+    def key(self, ask: Subrequest, position: int, start: int) -> Hashable:
         """What matters of the search's state before it chooses a device for the ask in slot ``start`` or later."""
         attempt = self._attempt
         free = ~attempt.taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from allotment.engine.claims.requests import Fault
+from allotment.engine.claims.requests import ClaimProblem
 from allotment.engine.outcome import Cause
 
 
@@ -51,7 +51,7 @@ class Stop(NamedTuple):
     devices: int = 0
     """How many the claim asks for, if that is the error; and how many without the request in question."""
     devices_before: int = 0
-    fault: Fault | None = None
+    fault: ClaimProblem | None = None
 
 
 Verdict = Solution | NoFit | Undecided | Stop

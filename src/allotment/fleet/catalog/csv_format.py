@@ -18,7 +18,7 @@ from allotment.fleet.errors import FleetError, nearest
 from allotment.fleet.hardware import accelerator_of
 from allotment.fleet.profiles import Accelerator
 from allotment.model.core import Taint
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 
 
 def written(types: Iterable[InstanceType]) -> str:
@@ -80,7 +80,7 @@ def zones_of(provider: str, region: str) -> tuple[str, ...]:
     return _ZONES.get((provider, region), (region,) if region else ())
 
 
-CatalogProblem: TypeAlias = Problem
+CatalogProblem: TypeAlias = InputProblem
 
 #: USD per hour. The dearest machine of any cloud costs a few hundred.
 MOST_USD: Final = 10_000
@@ -189,7 +189,7 @@ def cells(line: str) -> list[Cell] | None:
 
 
 def _problem(code: str, message: str, file: str, line: int, column: int, hint: str = "") -> CatalogProblem:
-    return Problem(code=code, message=message, position=Position(file, line, column), hint=hint)
+    return InputProblem(code=code, message=message, position=Position(file, line, column), hint=hint)
 
 
 def _headers(headers: list[Cell], file: str, line: int) -> Iterator[CatalogProblem]:

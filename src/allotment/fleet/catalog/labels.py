@@ -18,7 +18,7 @@ from allotment.fleet.description import Machine
 from allotment.fleet.gpu_product_labels import gke_name, karpenter_name, labels_of_gpus
 from allotment.fleet.hardware import Hardware
 from allotment.fleet.modes import Full
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
@@ -61,7 +61,7 @@ def labels_of(
     capacity_type: CapacityType = "on-demand",
 ) -> dict[str, str]:
     """All that is known. ``machine``: its hardware, if it has whole GPUs; ``zone``: its first one unless named."""
-    labels = {ARCH: instance.arch, HOSTNAME: node, "kubernetes.io/os": "linux"}
+    labels = {ARCH: instance.arch, HOSTNAME_LABEL: node, "kubernetes.io/os": "linux"}
     if machine is not None:
         labels = node_of(Machine(node, machine, Full())).metadata.labels | labels
         labels |= labels_of_gpus(machine.accelerator, len(machine.slots))

@@ -12,13 +12,13 @@ from allotment.model.editing.formatting import (
     is_inline,
     item_lines,
     key_text,
-    literal,
+    literal_block,
 )
-from allotment.model.editing.source_text import Member, Site, Splice, Spot
+from allotment.model.editing.source_text import Member, SourceText, Splice, ValueLocation
 from allotment.model.loading.marks import join_path
 
 
-def put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+def put(site: SourceText, spot: ValueLocation, value: Any) -> list[Splice]:
     """Another value in the place of the one at a spot. Comments within the old one go above it."""
     start, stop = spot.place
     head = site.head(spot)
@@ -45,7 +45,7 @@ def put(site: Site, spot: Spot, value: Any) -> list[Splice]:
     return [Splice(head, line_stop, text + hoisted), *after]
 
 
-def _after(site: Site, line_stop: int, column: int, inline: bool) -> list[Splice]:
+def _after(site: SourceText, line_stop: int, column: int, inline: bool) -> list[Splice]:
     """Comments and blanks below a new block, which would become its text: they go where the block cannot reach."""
     start = site.next_line(line_stop)
     stop = start if inline else site.trail(line_stop, column)
@@ -53,18 +53,18 @@ def _after(site: Site, line_stop: int, column: int, inline: bool) -> list[Splice
     return [Splice(start, stop, "".join(kept))] if start < stop else []
 
 
-def _below(site: Site, spot: Spot, value: Any, column: int, anchor: int) -> str:
+def _below(site: SourceText, spot: ValueLocation, value: Any, column: int, anchor: int) -> str:
     """What stands behind a colon or dash at ``column``."""
     hand = site.hand
     if spot.entry is None and spot.around is not None:
         gap = _gap(site, spot, anchor)
-        if isinstance(value, str) and (block := literal(value, gap)):
+        if isinstance(value, str) and (block := literal_block(value, gap)):
             return hand.newline.join([f" {block[0]}", *indented(block[1], column + gap)])
         if is_inline(value):
             return f" {flow_text(value, hand, flow=False)}"
         first, *others = block_lines(value, hand)
         return hand.newline.join([" " * (gap - 1) + first, *indented(others, column + gap)])
-    if isinstance(value, str) and (block := literal(value, hand.step)):
+    if isinstance(value, str) and (block := literal_block(value, hand.step)):
         return hand.newline.join([f" {block[0]}", *indented(block[1], column + hand.step)])
     if is_inline(value):
         return f" {flow_text(value, hand, flow=False)}"
@@ -72,13 +72,13 @@ def _below(site: Site, spot: Spot, value: Any, column: int, anchor: int) -> str:
     return hand.newline.join(["", *indented(block_lines(value, hand), column + deeper)])
 
 
-def _gap(site: Site, spot: Spot, dash: int) -> int:
+def _gap(site: SourceText, spot: ValueLocation, dash: int) -> int:
     """How far behind its dash an item's content stands."""
     written = site.text[dash + 1 : spot.place[0]]
     return len(written) + 1 if written and not written.strip(" ") and spot.place[0] < spot.place[1] else 2
 
 
-def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
+def remove(site: SourceText, spot: ValueLocation, index: int) -> list[Splice]:
     """Takes out a field or item; comments stay."""
     members = site.members(spot)
     member = members[index]
@@ -98,13 +98,13 @@ def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
     return [Splice(member.start, after, kept)]
 
 
-def _only(site: Site, spot: Spot, members: list[Member]) -> bool:
+def _only(site: SourceText, spot: ValueLocation, members: list[Member]) -> bool:
     """Whether a container has one member, and no merge beside it."""
     alone = len(members) == 1 and members[0].stop >= spot.mark.stop
     return alone and "<<" not in site.text[spot.mark.start : members[0].start]
 
 
-def insert(site: Site, spot: Spot, lines: list[str], index: int) -> list[Splice]:
+def insert(site: SourceText, spot: ValueLocation, lines: list[str], index: int) -> list[Splice]:
     """New lines as member number ``index``: behind the one before, or above the first and its comments."""
     members = site.members(spot)
     if not members:
@@ -123,12 +123,12 @@ def insert(site: Site, spot: Spot, lines: list[str], index: int) -> list[Splice]
     return [Splice(first, first, text + newline + margin)]
 
 
-def add_field(site: Site, spot: Spot, key: str, value: Any, index: int) -> list[Splice]:
+def add_field(site: SourceText, spot: ValueLocation, key: str, value: Any, index: int) -> list[Splice]:
     """A new field as number ``index`` of a mapping."""
     return insert(site, spot, block_lines({key: value}, site.hand), index)
 
 
-def insert_item(site: Site, spot: Spot, value: Any, index: int) -> list[Splice]:
+def insert_item(site: SourceText, spot: ValueLocation, value: Any, index: int) -> list[Splice]:
     """A new item as number ``index`` of a list."""
     return insert(site, spot, item_lines(value, site.hand), index)
 
@@ -136,7 +136,7 @@ def insert_item(site: Site, spot: Spot, value: Any, index: int) -> list[Splice]:
 # --- deeper and higher -----------------------------------------------------------------------------------------------
 
 
-def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
+def nest(site: SourceText, spot: ValueLocation, edit: Nest) -> list[Splice]:
     """Fields go one step deeper, below a new key, with the comments directly above them and behind them."""
     members = site.members(spot)
     newline = site.hand.newline
@@ -159,7 +159,7 @@ def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
     return [Splice(*ranges[0], "".join(lines)), *(Splice(start, stop, "") for start, stop in ranges[1:])]
 
 
-def _range(site: Site, spot: Spot, members: list[Member], run: tuple[int, int]) -> tuple[int, int]:
+def _range(site: SourceText, spot: ValueLocation, members: list[Member], run: tuple[int, int]) -> tuple[int, int]:
     """The lines of members that follow each other, with the comments that belong to them."""
     first, last = members[run[0]], members[run[1] - 1]
     if not site.leads(first.start):
@@ -176,7 +176,7 @@ def _shifted(text: str, by: int) -> str:
     return "".join(" " * by + line if line.strip("\r\n") else line for line in text.splitlines(keepends=True))
 
 
-def lift(site: Site, spot: Spot) -> list[Splice]:
+def lift(site: SourceText, spot: ValueLocation) -> list[Splice]:
     """A mapping's fields take its place in the mapping around it."""
     around, entry = spot.around, spot.entry
     assert around is not None
@@ -204,7 +204,7 @@ def lift(site: Site, spot: Spot) -> list[Splice]:
     return [Splice(entry.start, stop, text.lstrip(" "))]
 
 
-def _field(site: Site, spot: Spot, name: str) -> str:
+def _field(site: SourceText, spot: ValueLocation, name: str) -> str:
     """A field of a flow mapping as block style writes it."""
     entry = (spot.mark.entries or {})[name]
     start, stop = entry.value.alias or (entry.value.start, entry.value.stop)

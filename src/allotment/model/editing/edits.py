@@ -70,7 +70,7 @@ class InsertItem(NamedTuple):
     """``value`` becomes item ``number`` of the list at ``path``."""
 
     path: Path
-    number: int
+    index: int
     value: Any
 
 

@@ -7,36 +7,36 @@ from typing import Any, Final
 
 from allotment.model.editing.edits import EditError, Nest
 from allotment.model.editing.formatting import flow_text, json_text, key_text
-from allotment.model.editing.source_text import Member, Site, Splice, Spot
+from allotment.model.editing.source_text import Member, SourceText, Splice, ValueLocation
 from allotment.model.loading.marks import join_path
 
 _COMMA: Final = re.compile(r"[ \t]*,")
 _TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?(?=\r?\n|\Z)")
 
 
-def put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+def put(site: SourceText, spot: ValueLocation, value: Any) -> list[Splice]:
     """Another value in the place of the one at a spot."""
     start, stop = spot.place
     text = value_text(site, value, start)
     return [Splice(start, stop, text) if start < stop else Splice(site.head(spot), stop, f" {text}")]
 
 
-def value_text(site: Site, value: Any, at: int) -> str:
+def value_text(site: SourceText, value: Any, at: int) -> str:
     """A value as it is written within brackets, in the line of an offset."""
     return json_text(value, site.hand, _margin(site, at)) if site.json else flow_text(value, site.hand)
 
 
-def field_text(site: Site, key: str, value: Any, at: int) -> str:
+def field_text(site: SourceText, key: str, value: Any, at: int) -> str:
     """A field as it is written within brackets, in the line of an offset."""
     return f"{name_text(site, key)}{site.hand.colon}{value_text(site, value, at)}"
 
 
-def name_text(site: Site, key: str) -> str:
+def name_text(site: SourceText, key: str) -> str:
     """A key as it is written within brackets."""
     return json_text(key, site.hand) if site.json else key_text(key, site.hand, flow=True)
 
 
-def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
+def remove(site: SourceText, spot: ValueLocation, index: int) -> list[Splice]:
     """Takes out a member and one comma; comments stay."""
     members = _members(site, spot)
     member = members[index]
@@ -63,7 +63,7 @@ def remove(site: Site, spot: Spot, index: int) -> list[Splice]:
     return [Splice(begin, member.stop, _lines(site, begin, member.stop, site.hand.newline + _margin(site, begin)))]
 
 
-def _lines(site: Site, begin: int, end: int, line: str) -> str:
+def _lines(site: SourceText, begin: int, end: int, line: str) -> str:
     """The comments of a range on lines of their own, and the beginning of the next one; nothing where there are none.
 
     ``line`` is what begins one: the break before it and its indentation.
@@ -72,7 +72,7 @@ def _lines(site: Site, begin: int, end: int, line: str) -> str:
     return "".join([*kept, line] if kept else kept)
 
 
-def add(site: Site, spot: Spot, key: str | None, value: Any, index: int) -> list[Splice]:
+def add(site: SourceText, spot: ValueLocation, key: str | None, value: Any, index: int) -> list[Splice]:
     """A new field (or item, without a key) as number ``index`` of a container that is not empty."""
     members = _members(site, spot)
     newline = site.hand.newline
@@ -94,7 +94,7 @@ def add(site: Site, spot: Spot, key: str | None, value: Any, index: int) -> list
     return [Splice(at, at, new)] if comma else [Splice(end, end, ","), Splice(at, at, new)]
 
 
-def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
+def nest(site: SourceText, spot: ValueLocation, edit: Nest) -> list[Splice]:
     """Fields go between brackets of their own, behind a new key."""
     members = _members(site, spot)
     moved = [member for member in members if member.name in edit.keys]
@@ -132,7 +132,7 @@ def nest(site: Site, spot: Spot, edit: Nest) -> list[Splice]:
     return [Splice(members[0].start, members[-1].stop, "".join(parts))]
 
 
-def lift(site: Site, spot: Spot) -> list[Splice]:
+def lift(site: SourceText, spot: ValueLocation) -> list[Splice]:
     """The fields between a mapping's brackets take its place."""
     around, entry = spot.around, spot.entry
     assert around is not None
@@ -147,14 +147,14 @@ def lift(site: Site, spot: Spot) -> list[Splice]:
     return [Splice(entry.start, spot.mark.stop, text)]
 
 
-def _members(site: Site, spot: Spot) -> list[Member]:
+def _members(site: SourceText, spot: ValueLocation) -> list[Member]:
     members = site.members(spot)
     if site.text[site.content(spot)] not in "{[":
         raise EditError(f"{join_path(spot.path)} is a mapping without brackets of its own")
     return members
 
 
-def _margin(site: Site, at: int) -> str:
+def _margin(site: SourceText, at: int) -> str:
     """The blanks at the beginning of the line of an offset."""
     line = site.text[site.line_start(at) : at]
     return line[: len(line) - len(line.lstrip())]

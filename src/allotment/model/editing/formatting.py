@@ -30,7 +30,7 @@ _UNFIT_FOR_LINES: Final = re.compile(
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 
-class Hand(NamedTuple):
+class TextStyle(NamedTuple):
     """How a file is written: the indentation of fields and of lists below their keys, the quotes, the line ends.
 
     ``pretty`` is the indentation of JSON over several lines, None where it stands on one; ``comma`` and ``colon`` are
@@ -62,7 +62,7 @@ def is_plain(value: str, *, flow: bool = False) -> bool:
 
 def _plain(value: str) -> Any:
     try:
-        return scalars.plain(value)
+        return scalars.plain_value(value)
     except scalars.ScalarError:
         return None
 
@@ -70,18 +70,18 @@ def _plain(value: str) -> Any:
 def quoted(value: str, quote: str = '"') -> str:
     """A string in quotes: the given ones where that needs no more escapes than the other kind."""
     if _UNPRINTABLE.search(value) or value.count("'") > value.count('"') + value.count("\\"):
-        return double(value)
+        return double_quoted(value)
     if value.count("'") == value.count('"') + value.count("\\"):
-        return single(value) if quote == "'" else double(value)
-    return single(value)
+        return single_quoted(value) if quote == "'" else double_quoted(value)
+    return single_quoted(value)
 
 
-def single(value: str) -> str:
+def single_quoted(value: str) -> str:
     """A printable string of one line in single quotes."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def double(value: str) -> str:
+def double_quoted(value: str) -> str:
     """A string in double quotes."""
     return '"' + "".join(escaped(letter) for letter in value) + '"'
 
@@ -96,7 +96,7 @@ def escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def single_fits(value: str) -> bool:
+def fits_single_quotes(value: str) -> bool:
     """Whether single quotes can hold a string on one line."""
     return not _UNPRINTABLE.search(value)
 
@@ -104,7 +104,7 @@ def single_fits(value: str) -> bool:
 # --- flow style and JSON ---------------------------------------------------------------------------------------------
 
 
-def flow_text(value: Any, hand: Hand, *, flow: bool = True) -> str:
+def flow_text(value: Any, hand: TextStyle, *, flow: bool = True) -> str:
     """A value on one line; ``flow`` tells whether it stands within brackets."""
     if isinstance(value, dict):
         return (
@@ -117,14 +117,14 @@ def flow_text(value: Any, hand: Hand, *, flow: bool = True) -> str:
     return json.dumps(value)
 
 
-def key_text(key: str, hand: Hand, *, flow: bool = False) -> str:
+def key_text(key: str, hand: TextStyle, *, flow: bool = False) -> str:
     """A key of a mapping."""
     if hand.key_quote:
         return quoted(key, hand.key_quote)
     return key if is_plain(key, flow=flow) else quoted(key, hand.quote)
 
 
-def json_text(value: Any, hand: Hand, indent: str = "") -> str:
+def json_text(value: Any, hand: TextStyle, indent: str = "") -> str:
     """A value as JSON, in a line that is indented by ``indent``."""
     surrogates = isinstance(value, str) and re.search("[\ud800-\udfff]", value) is not None
     if hand.pretty is None or not value or not isinstance(value, dict | list):
@@ -139,11 +139,11 @@ def json_text(value: Any, hand: Hand, indent: str = "") -> str:
 def is_inline(value: Any) -> bool:
     """Whether block style, too, writes the value on one line."""
     if isinstance(value, str):
-        return literal(value, 2) is None
+        return literal_block(value, 2) is None
     return not value or not isinstance(value, dict | list)
 
 
-def literal(value: str, step: int) -> tuple[str, list[str]] | None:
+def literal_block(value: str, step: int) -> tuple[str, list[str]] | None:
     """A string of several lines as a literal block: its header, and its lines without indentation.
 
     None where there is no need, or where no literal can hold it (white space that nobody sees).
@@ -159,7 +159,7 @@ def literal(value: str, step: int) -> tuple[str, list[str]] | None:
     return f"|{step if first.startswith(' ') else ''}{chomping}", lines
 
 
-def block_lines(value: Any, hand: Hand) -> list[str]:
+def block_lines(value: Any, hand: TextStyle) -> list[str]:
     """The lines of a mapping or list that is not empty, in block style, from column 0."""
     lines: list[str] = []
     if isinstance(value, dict):
@@ -172,7 +172,7 @@ def block_lines(value: Any, hand: Hand) -> list[str]:
     return lines
 
 
-def item_lines(item: Any, hand: Hand) -> list[str]:
+def item_lines(item: Any, hand: TextStyle) -> list[str]:
     """The lines of an item of a list, from its dash on."""
     if isinstance(item, dict | list) and item:
         first, *others = block_lines(item, hand)
@@ -180,8 +180,8 @@ def item_lines(item: Any, hand: Hand) -> list[str]:
     return _lines_below("-", item, hand, 2)
 
 
-def _lines_below(head: str, value: Any, hand: Hand, step: int) -> list[str]:
-    if isinstance(value, str) and (block := literal(value, step)):
+def _lines_below(head: str, value: Any, hand: TextStyle, step: int) -> list[str]:
+    if isinstance(value, str) and (block := literal_block(value, step)):
         return [f"{head} {block[0]}", *indented(block[1], step)]
     if is_inline(value):
         return [f"{head} {flow_text(value, hand, flow=False)}"]

@@ -22,22 +22,22 @@ from allotment.model.editing.edits import (
 from allotment.model.loading.marks import Path, join_path
 
 
-def successive(edits: Iterable[Edit]) -> Iterator[Edit]:
+def rebased(edits: Iterable[Edit]) -> Iterator[Edit]:
     """The edits, each with the path that its place has after those before it. Raises ``EditError``."""
     pending = list(edits)
     while pending:
         edit = pending.pop(0)
         yield edit
-        pending = [following(later, edit) for later in pending]
+        pending = [rebase(later, edit) for later in pending]
 
 
-def following(edit: Edit, done: Edit) -> Edit:
+def rebase(edit: Edit, done: Edit) -> Edit:
     """``edit`` as it is to be done after ``done``. Raises ``EditError`` when its place is gone."""
     if isinstance(edit, ReplaceText) and isinstance(done, ReplaceText) and edit.path == done.path:
         return _shifted(edit, done)
     if isinstance(edit, InsertItem):
         number = _number(edit, done)
-        return edit._replace(path=_path(edit.path, done), number=number)
+        return edit._replace(path=_path(edit.path, done), index=number)
     if isinstance(edit, SetValue) and edit.after is not None:
         edit = edit._replace(after=_name(edit.after, edit.path[:-1], done))
     elif isinstance(edit, Nest):
@@ -54,7 +54,7 @@ def _path(path: Path, done: Edit) -> Path:
         step = path[depth]
         if isinstance(done, Nest):
             return (*above, done.under, *path[depth:]) if step in done.keys else path
-        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= done.number else path
+        return (*above, step + 1, *path[depth + 1 :]) if isinstance(step, int) and step >= done.index else path
     if isinstance(done, Remove):
         return _after_removal(path, above)
     if path[:depth] != above:
@@ -85,12 +85,12 @@ def _name(name: str, mapping: Path, done: Edit) -> str:
 
 
 def _number(edit: InsertItem, done: Edit) -> int:
-    if isinstance(done, InsertItem) and done.path == edit.path and done.number <= edit.number:
-        return edit.number + 1
+    if isinstance(done, InsertItem) and done.path == edit.path and done.index <= edit.index:
+        return edit.index + 1
     if isinstance(done, Remove) and done.path[:-1] == edit.path:
         last = done.path[-1]
-        return edit.number - 1 if isinstance(last, int) and last < edit.number else edit.number
-    return edit.number
+        return edit.index - 1 if isinstance(last, int) and last < edit.index else edit.index
+    return edit.index
 
 
 def _shifted(edit: ReplaceText, done: ReplaceText) -> ReplaceText:

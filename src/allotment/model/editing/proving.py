@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from allotment.model.editing.edits import EditError
-from allotment.model.editing.tree_edits import same
+from allotment.model.editing.tree_edits import json_equal
 from allotment.model.loading import load_text
-from allotment.model.loading.comments import commentary
+from allotment.model.loading.comments import find_comments
 from allotment.model.loading.documents import Document
 
 
@@ -24,7 +24,7 @@ def prove(old: str, new: str, file: str, expected: Mapping[int, Any]) -> None:
     if len(before.documents) != len(after.documents):
         raise EditError(reason(old, f"{len(before.documents)} documents became {len(after.documents)}"))
     for was, now in zip(before.documents, after.documents, strict=True):
-        if not same(now.tree, expected.get(was.index, was.tree)):
+        if not json_equal(now.tree, expected.get(was.index, was.tree)):
             raise EditError(reason(old, f"{_called(was)} would not be what was meant"))
     wanted, found = _comments(before.documents), _comments(after.documents)
     if wanted != found:
@@ -35,7 +35,7 @@ def prove(old: str, new: str, file: str, expected: Mapping[int, Any]) -> None:
 def _comments(documents: Iterable[Document]) -> Counter[str]:
     """The comments of the parts of a file in which documents stand; JSON has none."""
     parts = {d.origin.offset: d.origin.text for d in documents if not d.origin.json}
-    return Counter(comment.text.strip() for part in parts.values() for comment in commentary(part).comments)
+    return Counter(comment.text.strip() for part in parts.values() for comment in find_comments(part).comments)
 
 
 def _called(document: Document) -> str:

@@ -14,12 +14,19 @@ from allotment.model.editing import block_style, flow_style, strings
 from allotment.model.editing.edits import Edit, EditError, InsertItem, Lift, Nest, RenameKey, ReplaceText, SetValue
 from allotment.model.editing.formatting import is_inline, key_text, quoted
 from allotment.model.editing.proving import prove, unreadable
-from allotment.model.editing.source_text import Site, Splice, Spot, site_of, spliced, unbroken
-from allotment.model.editing.steps import Step, independent, steps_of
-from allotment.model.editing.tree_edits import edited, same, value_at
+from allotment.model.editing.source_text import (
+    SourceText,
+    Splice,
+    ValueLocation,
+    apply_splices,
+    source_text,
+    with_stripped_block,
+)
+from allotment.model.editing.steps import EditStep, edit_steps, split_independent
+from allotment.model.editing.tree_edits import apply_edits, json_equal, value_at
 from allotment.model.loading import Document, load_text
 from allotment.model.loading.documents import Origin
-from allotment.model.loading.marks import Fault, Mark, Path, join_path
+from allotment.model.loading.marks import DocumentError, Path, ValueMark, join_path
 
 
 def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> str:
@@ -38,10 +45,10 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
         if document.origin.source != source:
             raise EditError(f"{document.file} has changed since it was read")
         by_document[document].append(edit)
-    expected = {document.index: edited(document.tree, these) for document, these in by_document.items()}
-    by_origin: dict[Origin, list[Step]] = defaultdict(list)
+    expected = {document.index: apply_edits(document.tree, these) for document, these in by_document.items()}
+    by_origin: dict[Origin, list[EditStep]] = defaultdict(list)
     for document, these in by_document.items():
-        by_origin[document.origin] += steps_of(document, these)
+        by_origin[document.origin] += edit_steps(document, these)
     # From the last to the first, so that the places of those still to come stay.
     order = {document.origin: (document.origin.offset, document.index) for document in by_document}
     new = source
@@ -56,52 +63,52 @@ def rewrite(source: str, file: str, edits: Sequence[tuple[Document, Edit]]) -> s
     return new
 
 
-def _edited_text(text: str, origin: Origin, steps: list[Step]) -> str:
+def _edited_text(text: str, origin: Origin, steps: list[EditStep]) -> str:
     """The part of a file in which documents stand, after steps of them."""
     if origin.json or text.endswith("\n"):
         return _stepped(text, origin, steps)[0]
     # Lines can be added behind the last one only when it ends. Which ends the string of a block that stands there, too:
     # unless the line break can go again, the block must say that it has none.
     newline = "\r\n" if "\r\n" in text else "\n"
-    for ended in (text + newline, unbroken(text, _marks(origin, text)) + newline):
+    for ended in (text + newline, with_stripped_block(text, _marks(origin, text)) + newline):
         new, trees = _stepped(ended, origin, steps)
         for candidate in (new.removesuffix(newline), new):
             held = [document.tree for document in load_text(candidate).documents]
-            if all(any(same(tree, one) for one in held) for tree in trees):
+            if all(any(json_equal(tree, one) for one in held) for tree in trees):
                 return candidate
     raise EditError("the file does not end with a line break")
 
 
-def _stepped(text: str, origin: Origin, steps: list[Step]) -> tuple[str, list[Any]]:
+def _stepped(text: str, origin: Origin, steps: list[EditStep]) -> tuple[str, list[Any]]:
     """The text after steps, and the trees of the documents."""
     trees = {step.document: step.document.tree for step in steps}
     while steps:
-        site = site_of(text, _marks(origin, text), json=origin.json)
-        taken, steps = independent(steps, trees)
+        site = source_text(text, _marks(origin, text), json=origin.json)
+        taken, steps = split_independent(steps, trees)
         splices = _together(site, trees, taken) if len(taken) > 1 else None
         if splices is None:
             steps = [*taken[1:], *steps]
             taken = taken[:1]
             splices = [_splices(site, trees, taken[0])]
         for step in taken:
-            trees[step.document] = edited(trees[step.document], [step.edit])
-        text = spliced(text, [splice for these in splices for splice in these])
+            trees[step.document] = apply_edits(trees[step.document], [step.edit])
+        text = apply_splices(text, [splice for these in splices for splice in these])
     return text, list(trees.values())
 
 
-def _marks(origin: Origin, text: str) -> Mark:
+def _marks(origin: Origin, text: str) -> ValueMark:
     """The places of values in a text that may have been changed already."""
     try:
         return origin.marks(text)
-    except Fault as fault:
+    except DocumentError as fault:
         raise EditError(unreadable(origin.text, fault.message)) from None
 
 
-def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) -> list[list[Splice]] | None:
+def _together(site: SourceText, trees: Mapping[Document, Any], steps: Sequence[EditStep]) -> list[list[Splice]] | None:
     """The splices of several steps, if they can be made at once: none begins where another does, or reaches into it."""
     try:
         splices = [_splices(site, trees, step) for step in steps]
-        spliced(site.text, [splice for these in splices for splice in these])
+        apply_splices(site.text, [splice for these in splices for splice in these])
     except EditError:
         return None
     starts = Counter(start for these in splices for start in {splice.start for splice in these})
@@ -111,7 +118,7 @@ def _together(site: Site, trees: Mapping[Document, Any], steps: Sequence[Step]) 
 # --- from what is meant to what is done ------------------------------------------------------------------------------
 
 
-def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Splice]:
+def _splices(site: SourceText, trees: Mapping[Document, Any], step: EditStep) -> list[Splice]:
     """What a step does to the text. ``trees`` are those of the documents before it."""
     document, edit = step
     tree = trees[document]
@@ -129,8 +136,8 @@ def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Spli
     if isinstance(edit, InsertItem):
         spot = site.find(path)
         if spot.mark.block:
-            return block_style.insert_item(site, spot, edit.value, edit.number)
-        return flow_style.add(site, spot, None, edit.value, edit.number)
+            return block_style.insert_item(site, spot, edit.value, edit.index)
+        return flow_style.add(site, spot, None, edit.value, edit.index)
     if isinstance(edit, Nest):
         spot = site.find(path)
         if {member.name for member in site.members(spot)}.isdisjoint(edit.keys):
@@ -146,12 +153,12 @@ def _splices(site: Site, trees: Mapping[Document, Any], step: Step) -> list[Spli
     return _removed(site, spot)
 
 
-def _own(spot: Spot) -> None:
+def _own(spot: ValueLocation) -> None:
     if spot.mark.alias is not None:
         raise EditError(f"{join_path(spot.path)} is written elsewhere: it is an alias")
 
 
-def _set(site: Site, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
+def _set(site: SourceText, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
     *above, last = path
     around = value_at(tree, edit.path[:-1])
     if isinstance(around, list) or last in around:
@@ -164,7 +171,7 @@ def _set(site: Site, path: Path, tree: Any, edit: SetValue) -> list[Splice]:
     return flow_style.add(site, spot, str(last), edit.value, index) if names else _put(site, spot, {last: edit.value})
 
 
-def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
+def _put(site: SourceText, spot: ValueLocation, value: Any) -> list[Splice]:
     start, stop = spot.place
     in_quotes = spot.mark.entries is None and spot.mark.items is None and site.text[start : start + 1] in ("'", '"')
     if in_quotes and isinstance(value, str) and is_inline(value) and not site.json:
@@ -174,7 +181,7 @@ def _put(site: Site, spot: Spot, value: Any) -> list[Splice]:
     return block_style.put(site, spot, value)
 
 
-def _removed(site: Site, spot: Spot) -> list[Splice]:
+def _removed(site: SourceText, spot: ValueLocation) -> list[Splice]:
     around = spot.around
     assert around is not None
     members = site.members(around)
@@ -183,7 +190,7 @@ def _removed(site: Site, spot: Spot) -> list[Splice]:
     return block_style.remove(site, around, index) if around.mark.block else flow_style.remove(site, around, index)
 
 
-def _renamed(site: Site, spot: Spot, edit: RenameKey) -> Splice:
+def _renamed(site: SourceText, spot: ValueLocation, edit: RenameKey) -> Splice:
     entry = spot.entry
     assert entry is not None
     assert spot.around is not None

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from allotment.model.editing.edits import EditError
-from allotment.model.editing.formatting import Hand, is_plain
-from allotment.model.loading.comments import commentary
-from allotment.model.loading.marks import Entry, Mark, Path, join_path
+from allotment.model.editing.formatting import TextStyle, is_plain
+from allotment.model.loading.comments import find_comments
+from allotment.model.loading.marks import EntryMark, Path, ValueMark, join_path
 
 _BLANKS: Final = re.compile(r"(?:[ \t]+\r?\n)*")
 _BLOCK: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][0-9]?(?![-+])")
@@ -28,7 +28,7 @@ class Splice(NamedTuple):
     text: str
 
 
-class Remark(NamedTuple):
+class CommentSpan(NamedTuple):
     """A comment from its ``#`` to the end of its line; ``alone`` when nothing else stands there."""
 
     start: int
@@ -36,13 +36,13 @@ class Remark(NamedTuple):
     alone: bool
 
 
-class Spot(NamedTuple):
+class ValueLocation(NamedTuple):
     """A value in the text: its mark, its key if it has one, and the mapping or list around it."""
 
     path: Path
-    mark: Mark
-    entry: Entry | None = None
-    around: Spot | None = None
+    mark: ValueMark
+    entry: EntryMark | None = None
+    around: ValueLocation | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -58,14 +58,14 @@ class Member(NamedTuple):
     name: str | int
 
 
-class Site(NamedTuple):
+class SourceText(NamedTuple):
     """One document's text, or the part of a file that is read with it."""
 
     text: str
-    root: Mark
+    root: ValueMark
     json: bool
-    hand: Hand
-    remarks: tuple[Remark, ...]
+    hand: TextStyle
+    remarks: tuple[CommentSpan, ...]
 
     # --- lines -------------------------------------------------------------------------------------------------------
 
@@ -92,15 +92,15 @@ class Site(NamedTuple):
         """Whether nothing but blanks stands before an offset on its line."""
         return not self.text[self.line_start(at) : at].strip()
 
-    def remarks_in(self, start: int, stop: int) -> list[Remark]:
+    def remarks_in(self, start: int, stop: int) -> list[CommentSpan]:
         """The comments that begin within a range."""
         return [remark for remark in self.remarks if start <= remark.start < stop]
 
-    def words(self, remark: Remark) -> str:
+    def words(self, remark: CommentSpan) -> str:
         """A comment as it is written."""
         return self.text[remark.start : remark.stop]
 
-    def gap(self, remark: Remark) -> str:
+    def gap(self, remark: CommentSpan) -> str:
         """The blanks before a comment."""
         before = self.text[self.line_start(remark.start) : remark.start]
         return before[len(before.rstrip()) :]
@@ -140,9 +140,9 @@ class Site(NamedTuple):
 
     # --- values ------------------------------------------------------------------------------------------------------
 
-    def find(self, path: Path) -> Spot:
+    def find(self, path: Path) -> ValueLocation:
         """The value at a path. Raises ``EditError`` when it is not written there."""
-        spot = Spot((), self.root)
+        spot = ValueLocation((), self.root)
         for depth, step in enumerate(path):
             mark = spot.mark
             if mark.alias is not None:
@@ -151,14 +151,14 @@ class Site(NamedTuple):
             here = path[: depth + 1]
             if mark.entries is not None and str(step) in mark.entries:
                 entry = mark.entries[str(step)]
-                spot = Spot(here, entry.value, entry, spot)
+                spot = ValueLocation(here, entry.value, entry, spot)
             elif mark.items is not None and isinstance(step, int) and 0 <= step < len(mark.items):
-                spot = Spot(here, mark.items[step], None, spot)
+                spot = ValueLocation(here, mark.items[step], None, spot)
             else:
                 raise EditError(f"{join_path(here)} is not written in this place")
         return spot
 
-    def head(self, spot: Spot) -> int:
+    def head(self, spot: ValueLocation) -> int:
         """Behind the colon or dash before a value; where it begins, if there is neither."""
         if spot.entry is not None:
             colon = self.filled(spot.entry.stop)
@@ -174,12 +174,12 @@ class Site(NamedTuple):
         match = _FILLING.match(self.text, at)
         return match.end() if match else at
 
-    def content(self, spot: Spot) -> int:
+    def content(self, spot: ValueLocation) -> int:
         """Where a value begins behind its anchor and tag."""
         match = _PROPERTIES.match(self.text, spot.mark.start)
         return match.end() if match else spot.mark.start
 
-    def members(self, spot: Spot) -> list[Member]:
+    def members(self, spot: ValueLocation) -> list[Member]:
         """The fields or items of a mapping or list."""
         mark = spot.mark
         if mark.alias is not None:
@@ -203,16 +203,16 @@ class Site(NamedTuple):
         return found
 
 
-def _stop(mark: Mark) -> int:
+def _stop(mark: ValueMark) -> int:
     return mark.alias[1] if mark.alias is not None else mark.stop
 
 
-def site_of(text: str, root: Mark, *, json: bool) -> Site:
+def source_text(text: str, root: ValueMark, *, json: bool) -> SourceText:
     """A text with its comments, and the hand that it is written in."""
-    return Site(text, root, json, _hand(text, root, json), () if json else tuple(_remarks(text)))
+    return SourceText(text, root, json, _hand(text, root, json), () if json else tuple(_remarks(text)))
 
 
-def spliced(text: str, splices: Iterable[Splice]) -> str:
+def apply_splices(text: str, splices: Iterable[Splice]) -> str:
     """The text after all splices, which do not overlap; those of one place are done in the order given."""
     parts: list[str] = []
     at = 0
@@ -224,7 +224,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     return "".join((*parts, text[at:]))
 
 
-def unbroken(text: str, root: Mark) -> str:
+def with_stripped_block(text: str, root: ValueMark) -> str:
     """A text whose last value, if it is a block, says that no line break ends it."""
     last = root
     while (inner := [entry.value for entry in (last.entries or {}).values()] or last.items or []) and last.block:
@@ -233,21 +233,21 @@ def unbroken(text: str, root: Mark) -> str:
     return text if header is None else text[: header.end()] + "-" + text[header.end() :]
 
 
-def _remarks(text: str) -> Iterator[Remark]:
+def _remarks(text: str) -> Iterator[CommentSpan]:
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
-    for comment in commentary(text).comments:
+    for comment in find_comments(text).comments:
         start = starts[comment.line - 1] + comment.column - 1
         stop = starts[comment.line - 1] + len(lines[comment.line - 1].rstrip())
-        yield Remark(start, stop, comment.alone)
+        yield CommentSpan(start, stop, comment.own_line)
 
 
 # --- the hand --------------------------------------------------------------------------------------------------------
 
 
-def _hand(text: str, root: Mark, json: bool) -> Hand:
+def _hand(text: str, root: ValueMark, json: bool) -> TextStyle:
     newline = "\r\n" if "\r\n" in text else "\n"
     if json:
         return _json_hand(text, root)._replace(newline=newline)
@@ -260,12 +260,12 @@ def _hand(text: str, root: Mark, json: bool) -> Hand:
     dash = dashes.most_common(1)[0][0] if dashes else 0
     key_quote = keys.most_common(1)[0][0] if keys else ""
     quote = "'" if quotes["'"] > quotes['"'] else '"'
-    return Hand(step, dash, quote, newline, key_quote=key_quote, bare=bool(quotes[""]) or quotes.total() < _MANY)
+    return TextStyle(step, dash, quote, newline, key_quote=key_quote, bare=bool(quotes[""]) or quotes.total() < _MANY)
 
 
 def _watch(
     text: str,
-    mark: Mark,
+    mark: ValueMark,
     column: int,
     steps: Counter[int],
     dashes: Counter[int],
@@ -291,10 +291,10 @@ def _watch(
         quotes[""] += 1
 
 
-def _json_hand(text: str, root: Mark) -> Hand:
+def _json_hand(text: str, root: ValueMark) -> TextStyle:
     members = [(entry.start, entry) for entry in (root.entries or {}).values()]
     if not members:
-        return Hand()
+        return TextStyle()
     first, entry = members[0]
     before = text[root.start + 1 : first]
     colon = text[entry.stop : entry.value.start] or ": "
@@ -305,6 +305,6 @@ def _json_hand(text: str, root: Mark) -> Hand:
     if pretty is not None:
         margin = len(text[text.rfind("\n", 0, root.start) + 1 : root.start])
         pretty = pretty[margin:] if pretty[:margin].isspace() or not margin else pretty
-    return Hand(
+    return TextStyle(
         pretty=pretty or ("  " if pretty is not None else None), comma="," if comma == "," else ", ", colon=colon
     )

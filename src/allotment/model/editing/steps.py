@@ -10,26 +10,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from allotment.model.editing.edits import Edit, EditError, InsertItem, Nest, Remove, ReplaceText, SetValue
-from allotment.model.editing.path_rebasing import successive
-from allotment.model.editing.tree_edits import edited, same, value_at
+from allotment.model.editing.path_rebasing import rebased
+from allotment.model.editing.tree_edits import apply_edits, json_equal, value_at
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 
 
-class Step(NamedTuple):
+class EditStep(NamedTuple):
     """One change of a document, whose path is that after the steps before it."""
 
     document: Document
     edit: Edit
 
 
-def steps_of(document: Document, edits: Iterable[Edit]) -> Iterator[Step]:
+def edit_steps(document: Document, edits: Iterable[Edit]) -> Iterator[EditStep]:
     """The steps that make the edits of a document. Raises ``EditError`` for one that does not fit."""
     tree: Any = document.tree
-    for edit in successive(edits):
+    for edit in rebased(edits):
         for small in _small(tree, edit):
-            yield Step(document, small)
-        tree = edited(tree, [edit])
+            yield EditStep(document, small)
+        tree = apply_edits(tree, [edit])
 
 
 def _small(tree: Any, edit: Edit) -> list[Edit]:
@@ -46,7 +46,7 @@ def _small(tree: Any, edit: Edit) -> list[Edit]:
 
 def differences(path: Path, old: Any, new: Any) -> list[Edit]:
     """The edits that make one value of another, at ``path``."""
-    if same(old, new):
+    if json_equal(old, new):
         return []
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
         edits: list[Edit] = []
@@ -62,19 +62,19 @@ def differences(path: Path, old: Any, new: Any) -> list[Edit]:
         if len(old) == len(new):
             return [edit for i in range(len(old)) for edit in differences((*path, i), old[i], new[i])]
         shared = min(len(old), len(new))
-        if same(old[:shared], new[:shared]):
+        if json_equal(old[:shared], new[:shared]):
             added: list[Edit] = [InsertItem(path, i, new[i]) for i in range(shared, len(new))]
             return added or [Remove((*path, i)) for i in range(len(old) - 1, shared - 1, -1)]
     return [SetValue(path, new)]
 
 
-def independent(steps: Sequence[Step], trees: Mapping[Document, Any]) -> tuple[list[Step], list[Step]]:
+def split_independent(steps: Sequence[EditStep], trees: Mapping[Document, Any]) -> tuple[list[EditStep], list[EditStep]]:
     """Steps that can be made at once in documents of one origin, and those that must wait for others before them.
 
     ``trees`` are those of the documents before all of them.
     """
-    taken: list[Step] = []
-    waiting: list[Step] = []
+    taken: list[EditStep] = []
+    waiting: list[EditStep] = []
     inside: set[tuple[int, Path]] = set()
     above: set[tuple[int, Path]] = set()
     for step in steps:

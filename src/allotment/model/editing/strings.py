@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.model.editing.formatting import double, escaped, is_plain, json_text, single, single_fits
-from allotment.model.editing.source_text import Site, Splice, Spot
-from allotment.model.loading.character_offsets import Letters, letters
+from allotment.model.editing.formatting import (
+    double_quoted,
+    escaped,
+    fits_single_quotes,
+    is_plain,
+    json_text,
+    single_quoted,
+)
+from allotment.model.editing.source_text import SourceText, Splice, ValueLocation
+from allotment.model.loading.character_offsets import CharacterOffsets, character_offsets
 
 #: Of a string that is folded over lines, a line is not made longer than this.
 _LONGEST: Final = 100
 _BREAKS: Final = "\n\x85\u2028\u2029"
 
 
-def replace(site: Site, spot: Spot, start: int, stop: int, new: str) -> Splice | None:
+def replace(site: SourceText, spot: ValueLocation, start: int, stop: int, new: str) -> Splice | None:
     """The code points from ``start`` to ``stop`` become ``new``; None when the string must be written anew."""
     begin, end = spot.mark.start, spot.mark.stop
     content = min(site.content(spot), end)
     indent = _indent(site, spot)
-    read = letters(site.text, begin, end, indent)
-    place = read.range(start, stop)
+    read = character_offsets(site.text, begin, end, indent)
+    place = read.span(start, stop)
     style = site.text[content : content + 1]
     wanted = read.value[:start] + new + read.value[stop:]
     flow = spot.around is not None and not spot.around.mark.block
@@ -30,18 +37,18 @@ def replace(site: Site, spot: Spot, start: int, stop: int, new: str) -> Splice |
         for one in () if written is None else (_broken(site, spot, place, style, written), written):
             text = site.text[begin : place[0]] + one + site.text[place[1] : end]
             after = site.text[:begin] + text + site.text[end:]
-            fits = letters(after, begin, begin + len(text), indent).value == wanted
+            fits = character_offsets(after, begin, begin + len(text), indent).value == wanted
             if fits and (not plain or is_plain(wanted, flow=flow)):
                 return Splice(begin, end, text)
     return _anew(site, content, end, style, wanted, indent)
 
 
-def _written(site: Site, read: Letters, style: str, new: str) -> str | None:
+def _written(site: SourceText, read: CharacterOffsets, style: str, new: str) -> str | None:
     """Some characters as a style writes them."""
     if site.json:
         return json_text(new, site.hand)[1:-1]
     if style == "'":
-        return new.replace("'", "''") if single_fits(new) else None
+        return new.replace("'", "''") if fits_single_quotes(new) else None
     if style == '"':
         return "".join(escaped(letter) for letter in new)
     if style in ("|", ">"):
@@ -53,14 +60,14 @@ def _written(site: Site, read: Letters, style: str, new: str) -> str | None:
             ),
             0,
         )
-        if not single_fits(new.replace("\n", "")):
+        if not fits_single_quotes(new.replace("\n", "")):
             return None
         lines = new.split("\n")
         return site.hand.newline.join([lines[0], *(" " * column + line for line in lines[1:])])
-    return new if single_fits(new) else None
+    return new if fits_single_quotes(new) else None
 
 
-def _broken(site: Site, spot: Spot, place: tuple[int, int], style: str, new: str) -> str:
+def _broken(site: SourceText, spot: ValueLocation, place: tuple[int, int], style: str, new: str) -> str:
     """New characters with a line break in the place of a blank, where a folded string's line would become too long."""
     begin, end = spot.mark.start, spot.mark.stop
     folded = style == ">" or (style != "|" and "\n" in site.text[begin:end])
@@ -77,18 +84,18 @@ def _broken(site: Site, spot: Spot, place: tuple[int, int], style: str, new: str
     return new if blank < 0 else f"{new[:blank]}{site.hand.newline}{margin}{new[blank + 1 :]}"
 
 
-def _anew(site: Site, start: int, stop: int, style: str, wanted: str, indent: int) -> Splice | None:
+def _anew(site: SourceText, start: int, stop: int, style: str, wanted: str, indent: int) -> Splice | None:
     """The whole string, written anew in its style."""
     if site.json:
         return Splice(start, stop, json_text(wanted, site.hand))
-    if style == "'" and single_fits(wanted):
-        return Splice(start, stop, single(wanted))
+    if style == "'" and fits_single_quotes(wanted):
+        return Splice(start, stop, single_quoted(wanted))
     if style in ("'", '"'):
-        return Splice(start, stop, double(wanted))
+        return Splice(start, stop, double_quoted(wanted))
     return None
 
 
-def _indent(site: Site, spot: Spot) -> int:
+def _indent(site: SourceText, spot: ValueLocation) -> int:
     """The column of the block around a string, from which indentation given in its header counts."""
     if spot.entry is not None:
         return spot.entry.column

@@ -16,11 +16,11 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.path_rebasing import successive
+from allotment.model.editing.path_rebasing import rebased
 from allotment.model.loading.marks import Path, join_path
 
 
-def edited(tree: Any, edits: Iterable[Edit]) -> Any:
+def apply_edits(tree: Any, edits: Iterable[Edit]) -> Any:
     """The tree after the edits; the given one stays as it is. Raises ``EditError`` when one does not fit.
 
     Null counts as an empty mapping or list when a field or item is added to it.
@@ -28,19 +28,19 @@ def edited(tree: Any, edits: Iterable[Edit]) -> Any:
     >>> edited({"a": 1, "b": 2}, [Nest((), ("b",), "c")])
     {'a': 1, 'c': {'b': 2}}
     """
-    for edit in successive(edits):
+    for edit in rebased(edits):
         tree = _edited(tree, edit)
     return tree
 
 
-def same(one: Any, other: Any) -> bool:
+def json_equal(one: Any, other: Any) -> bool:
     """Whether two trees are equal as JSON is: 1, 1.0 and true are three values. The order of keys does not count."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(json_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list):
-        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(json_equal(a, b) for a, b in zip(one, other, strict=True))
     return bool(one == other)
 
 
@@ -149,9 +149,9 @@ def _inserted(value: Any, edit: InsertItem) -> list[Any]:
     items = [] if value is None else value
     if not isinstance(items, list):
         raise EditError(f"{join_path(edit.path)} is no list")
-    if not 0 <= edit.number <= len(items):
-        raise EditError(f"{join_path(edit.path)} has {len(items)} items, none can become number {edit.number}")
-    return [*items[: edit.number], edit.value, *items[edit.number :]]
+    if not 0 <= edit.index <= len(items):
+        raise EditError(f"{join_path(edit.path)} has {len(items)} items, none can become number {edit.index}")
+    return [*items[: edit.index], edit.value, *items[edit.index :]]
 
 
 def _replaced(value: Any, edit: ReplaceText) -> str:

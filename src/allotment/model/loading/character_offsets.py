@@ -21,14 +21,14 @@ _ESCAPES: Final = {
 _WIDTHS: Final = {"x": 2, "u": 4, "U": 8}
 
 
-class Letters(NamedTuple):
+class CharacterOffsets(NamedTuple):
     """A scalar's characters. Character ``i`` of ``value`` is written from ``starts[i]`` to ``stops[i]``."""
 
     value: str
     starts: list[int]
     stops: list[int]
 
-    def range(self, start: int, stop: int) -> tuple[int, int] | None:
+    def span(self, start: int, stop: int) -> tuple[int, int] | None:
         """Where the characters from ``start`` to ``stop`` are written; None when there are not so many."""
         if not 0 <= start <= stop <= len(self.value):
             return None
@@ -49,11 +49,11 @@ class _Writer:
         self.starts.append(start)
         self.stops.append(stop)
 
-    def letters(self) -> Letters:
-        return Letters("".join(self.value), self.starts, self.stops)
+    def letters(self) -> CharacterOffsets:
+        return CharacterOffsets("".join(self.value), self.starts, self.stops)
 
 
-def letters(text: str, start: int, stop: int, indent: int) -> Letters:
+def character_offsets(text: str, start: int, stop: int, indent: int) -> CharacterOffsets:
     """The characters of the scalar written from ``start`` to ``stop``, which the parser has accepted.
 
     ``indent`` is the column of the block around it, -1 where there is none; indentation given in a block scalar's
@@ -167,7 +167,7 @@ def _broken(text: str, place: tuple[int, int]) -> str:
 # --- block scalars ---------------------------------------------------------------------------------------------------
 
 
-def _block(text: str, start: int, parent: int) -> Letters:
+def _block(text: str, start: int, parent: int) -> CharacterOffsets:
     writer = _Writer()
     header = _HEADER.match(text, start)
     if header is None:

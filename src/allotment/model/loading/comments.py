@@ -29,21 +29,21 @@ class Comment(NamedTuple):
     line: int
     column: int
     text: str
-    alone: bool
+    own_line: bool
 
 
-class Commentary(NamedTuple):
+class Comments(NamedTuple):
     """The comments of a text in their order; ``first`` and ``last`` line of every scalar of several lines.
 
     ``documents`` are the lines on which the first value of each document begins.
     """
 
     comments: tuple[Comment, ...] = ()
-    scalars: tuple[tuple[int, int], ...] = ()
-    documents: tuple[int, ...] = ()
+    multiline_scalars: tuple[tuple[int, int], ...] = ()
+    document_starts: tuple[int, ...] = ()
 
 
-def commentary(text: str) -> Commentary:
+def find_comments(text: str) -> Comments:
     """The comments of a YAML text; where a document cannot be read, those before the place where it breaks.
 
     >>> commentary("a: |  # one\\n  # text\\n# two\\nb: 'it # is'\\n").comments
@@ -65,7 +65,7 @@ def commentary(text: str) -> Commentary:
         if found := _COMMENT.search(line):
             alone = not lines[number][: found.start()].strip()
             comments.append(Comment(number + 1, found.start() + 1, found[1].rstrip(), alone))
-    return Commentary(tuple(comments), tuple(scalars), tuple(documents))
+    return Comments(tuple(comments), tuple(scalars), tuple(documents))
 
 
 def _scalars(chunk: str, documents: list[int], first_line: int) -> Iterator[tuple[int, _Place, _Place]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from allotment.model.loading.character_offsets import letters
-from allotment.model.loading.marks import Entry, Mark, Path, split_path
+from allotment.model.loading.character_offsets import character_offsets
+from allotment.model.loading.marks import EntryMark, Path, ValueMark, split_path
 from allotment.model.problems import Position
 
 
@@ -27,7 +27,7 @@ class Origin:
         self,
         file: str,
         first_line: int,
-        marks: Callable[[str], Mark],
+        marks: Callable[[str], ValueMark],
         source: str = "",
         text: str = "",
         offset: int = 0,
@@ -41,9 +41,9 @@ class Origin:
         self.text = text
         self.offset = offset
         self.json = json
-        self._mark: Mark | None = None
+        self._mark: ValueMark | None = None
 
-    def mark(self) -> Mark:
+    def mark(self) -> ValueMark:
         """The tree of positions of the whole text."""
         if self._mark is None:
             self._mark = self.marks(self.text)
@@ -64,8 +64,8 @@ class _Found(NamedTuple):
     ``whole`` tells whether the path led to its end.
     """
 
-    mark: Mark
-    entry: Entry | None
+    mark: ValueMark
+    entry: EntryMark | None
     indent: int
     whole: bool
 
@@ -134,7 +134,7 @@ class Document:
         mark, entry, indent, whole = self._find(path)
         origin = self.origin
         if part is not None and whole and at == "value" and mark.entries is None and mark.items is None:
-            found = letters(origin.text, mark.start, mark.stop, indent).range(*part)
+            found = character_offsets(origin.text, mark.start, mark.stop, indent).span(*part)
             if found is not None:
                 return origin.position_at(found[0]), origin.position_at(found[1])
         empty = mark.start == mark.stop  # a null of which nothing is written
@@ -148,7 +148,7 @@ class Document:
         if isinstance(path, str):
             path = split_path(path)
         mark = self.origin.mark()
-        entry: Entry | None = None
+        entry: EntryMark | None = None
         indent = -1
         whole = True
         for step in (*self.base, *path):
@@ -169,7 +169,7 @@ class Document:
         return _Found(mark, entry, indent, whole)
 
 
-def _step(mark: Mark, step: str | int) -> tuple[Mark, Entry | None] | None:
+def _step(mark: ValueMark, step: str | int) -> tuple[ValueMark, EntryMark | None] | None:
     if mark.entries is not None:
         entry = mark.entries.get(str(step))
         return None if entry is None else (entry.value, entry)
@@ -178,7 +178,7 @@ def _step(mark: Mark, step: str | int) -> tuple[Mark, Entry | None] | None:
     return None
 
 
-def _first(mark: Mark) -> tuple[int, int]:
+def _first(mark: ValueMark) -> tuple[int, int]:
     """A value's extent; of a block the first key, with its value where that is a scalar on the same line."""
     start = mark.start
     while mark.block:

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from allotment.model.loading.manifest_text import Loaded, load_text
-from allotment.model.problems import Position, Problem
+from allotment.model.loading.manifest_text import LoadResult, load_text
+from allotment.model.problems import InputProblem, Position
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_BYTES: Final = 1 << 30
 _PROBE: Final = 1 << 16
 
 
-def load_paths(paths: Iterable[str | os.PathLike[str]], stdin: BinaryIO | None = None) -> Loaded:
+def load_paths(paths: Iterable[str | os.PathLike[str]], stdin: BinaryIO | None = None) -> LoadResult:
     """The documents of files, folders and, for ``-``, of ``stdin``, in the order given; all problems together."""
-    loaded = Loaded([], [])
+    loaded = LoadResult([], [])
     for given in paths:
         path = os.fspath(given)
         if path == "-":
@@ -35,14 +35,14 @@ def load_paths(paths: Iterable[str | os.PathLike[str]], stdin: BinaryIO | None =
     return loaded
 
 
-def _extend(loaded: Loaded, more: Loaded) -> None:
+def _extend(loaded: LoadResult, more: LoadResult) -> None:
     loaded.documents.extend(more.documents)
     loaded.problems.extend(more.problems)
 
 
-def _load_folder(loaded: Loaded, folder: str) -> None:
-    problems: list[Problem] = []
-    files = list(files_below(folder, problems))
+def _load_folder(loaded: LoadResult, folder: str) -> None:
+    problems: list[InputProblem] = []
+    files = list(manifest_files(folder, problems))
     loaded.problems.extend(problems)
     for file in files:
         _extend(loaded, _load_file(file))
@@ -50,7 +50,7 @@ def _load_folder(loaded: Loaded, folder: str) -> None:
         loaded.problems.append(_problem("no-files", "no .yaml, .yml or .json file in this folder", folder))
 
 
-def files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
+def manifest_files(folder: str, problems: list[InputProblem]) -> Iterator[str]:
     """The files that a folder means; what cannot be looked into is added to ``problems``."""
 
     def unreadable(error: OSError) -> None:
@@ -67,20 +67,20 @@ def files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
                 yield str(path)
 
 
-def _load_file(path: str) -> Loaded:
+def _load_file(path: str) -> LoadResult:
     try:
         with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - the path's own spelling names the file
             mode = os.fstat(stream.fileno()).st_mode
             if stat.S_ISBLK(mode):
-                return Loaded([], [_problem("unreadable", "a device, not a file", path)])
+                return LoadResult([], [_problem("unreadable", "a device, not a file", path)])
             return _load_stream(stream, path)
     except OSError as error:
-        return Loaded([], [_problem("unreadable", f"cannot read the file: {_reason(error)}", path)])
+        return LoadResult([], [_problem("unreadable", f"cannot read the file: {_reason(error)}", path)])
     except ValueError:  # a NUL in the name
-        return Loaded([], [_problem("unreadable", "cannot read the file: bad file name", repr(path))])
+        return LoadResult([], [_problem("unreadable", "cannot read the file: bad file name", repr(path))])
 
 
-def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> Loaded:
+def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> LoadResult:
     parts: list[bytes] = []
     size = 0
     try:
@@ -90,18 +90,18 @@ def _load_stream(stream: BinaryIO | io.RawIOBase, file: str) -> Loaded:
                 position = Position(file, part.count(b"\n", 0, at) + 1, at - part.rfind(b"\n", 0, at))
                 packed = part.startswith(b"\x1f\x8b")
                 words = "packed by gzip: unpack it first" if packed else "a binary file, not YAML or JSON"
-                return Loaded([], [Problem(code="bad-text", message=words, position=position)])
+                return LoadResult([], [InputProblem(code="bad-text", message=words, position=position)])
             parts.append(part)
             size += len(part)
             if size > _MOST_BYTES:
-                return Loaded([], [_problem("too-big", f"more than {_MOST_BYTES >> 20} MiB", file)])
+                return LoadResult([], [_problem("too-big", f"more than {_MOST_BYTES >> 20} MiB", file)])
     except OSError as error:
-        return Loaded([], [_problem("unreadable", f"cannot read: {_reason(error)}", file)])
+        return LoadResult([], [_problem("unreadable", f"cannot read: {_reason(error)}", file)])
     return load_text(b"".join(parts), file)
 
 
-def _problem(code: str, message: str, file: str) -> Problem:
-    return Problem(code=code, message=message, position=Position(file, 1, 1))
+def _problem(code: str, message: str, file: str) -> InputProblem:
+    return InputProblem(code=code, message=message, position=Position(file, 1, 1))
 
 
 def _reason(error: OSError) -> str:

@@ -11,7 +11,16 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-from allotment.model.loading.marks import MAX_DEPTH, MAX_FAULTS, Duplicate, Entry, Fault, Mark, join_path, too_deep
+from allotment.model.loading.marks import (
+    MAX_DEPTH,
+    MAX_PROBLEMS,
+    DocumentError,
+    DuplicateKey,
+    EntryMark,
+    ValueMark,
+    join_path,
+    too_deep,
+)
 from allotment.model.loading.scalars import json_float
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -23,13 +32,13 @@ class _Unfit(ValueError):
     """Raised for what JSON or Python would accept and Kubernetes does not."""
 
 
-def start(text: str) -> int | None:
+def json_start(text: str) -> int | None:
     """Where JSON would begin in a document that opens like JSON; YAML's flow style may open the same way."""
     match = _START.match(text)
     return match.end() if match else None
 
 
-def read(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate]]]:
+def parse(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[DuplicateKey]]]:
     """Every value of a stream of JSON values from ``offset`` on: value, offset, keys that stand twice.
 
     Raises ``Fault``.
@@ -48,7 +57,7 @@ def read(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate]
         try:
             value, end = decoder.raw_decode(text, offset)
         except json.JSONDecodeError as error:
-            raise Fault("bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1) from None
+            raise DocumentError("bad-json", f"not JSON: {_lower_first(error.msg)}", error.lineno - 1, error.colno - 1) from None
         except RecursionError:
             raise _fault(text, offset, "too-deep", f"nested deeper than {MAX_DEPTH} levels") from None
         except _Unfit as error:
@@ -63,7 +72,7 @@ def read(text: str, offset: int = 0) -> Iterator[tuple[Any, int, list[Duplicate]
         offset = _space(text, end)
 
 
-def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
+def marks(text: str, offset: int) -> tuple[ValueMark, list[DuplicateKey]]:
     """Positions of the JSON value at ``offset``, which ``read`` has accepted, and the keys that stand twice."""
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
@@ -71,8 +80,8 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
         line = bisect_right(line_starts, at) - 1
         return line, at - line_starts[line]
 
-    duplicates: list[Duplicate] = []
-    stack: list[Mark] = []
+    duplicates: list[DuplicateKey] = []
+    stack: list[ValueMark] = []
     keys: list[str | int] = []  # the step being filled, one per open container
     pending: tuple[int, int, int, int] | None = None  # where the key stands whose value comes next
     while True:
@@ -95,8 +104,8 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
             pending = (line, column, start, offset)
             keys[-1] = json.loads(token)
             continue
-        entries: dict[str, Entry] | None = {} if token == "{" else None
-        mark = Mark(line, column, False, entries, [] if token == "[" else None, start, offset)
+        entries: dict[str, EntryMark] | None = {} if token == "{" else None
+        mark = ValueMark(line, column, False, entries, [] if token == "[" else None, start, offset)
         if stack:
             parent = stack[-1]
             if parent.entries is not None:
@@ -104,9 +113,9 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
                 key = str(keys[-1])
                 earlier = parent.entries.get(key)
                 if earlier is None:
-                    parent.entries[key] = Entry(pending[0], pending[1], mark, pending[2], pending[3])
-                elif len(duplicates) < MAX_FAULTS:
-                    duplicates.append(Duplicate(join_path(tuple(keys)), *pending[:2], earlier.line))
+                    parent.entries[key] = EntryMark(pending[0], pending[1], mark, pending[2], pending[3])
+                elif len(duplicates) < MAX_PROBLEMS:
+                    duplicates.append(DuplicateKey(join_path(tuple(keys)), *pending[:2], earlier.line))
                 pending = None
             elif parent.items is not None:
                 keys[-1] = len(parent.items)
@@ -118,7 +127,7 @@ def marks(text: str, offset: int) -> tuple[Mark, list[Duplicate]]:
             return mark, duplicates
 
 
-def _close(parent: Mark, step: str | int, mark: Mark) -> None:
+def _close(parent: ValueMark, step: str | int, mark: ValueMark) -> None:
     """Puts a container whose end is now known in the place of the open one."""
     if parent.items is not None:
         parent.items[-1] = mark
@@ -142,8 +151,8 @@ def _space(text: str, offset: int) -> int:
     return match.end() if match else offset
 
 
-def _fault(text: str, offset: int, code: str, message: str) -> Fault:
-    return Fault(code, message, text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1))
+def _fault(text: str, offset: int, code: str, message: str) -> DocumentError:
+    return DocumentError(code, message, text.count("\n", 0, offset), offset - (text.rfind("\n", 0, offset) + 1))
 
 
 def _lower_first(message: str) -> str:

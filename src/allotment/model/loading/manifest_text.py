@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from allotment.model.loading import json_parser, yaml_parser
 from allotment.model.loading.documents import Document, Origin
-from allotment.model.loading.marks import Duplicate, Fault, Mark
-from allotment.model.problems import Position, Problem
+from allotment.model.loading.marks import DocumentError, DuplicateKey, ValueMark
+from allotment.model.problems import InputProblem, Position
 from allotment.model.quoting import quote
 
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
@@ -24,20 +24,20 @@ _DIRECTIVES: Final = re.compile(r"(?:\s*(?:#[^\n]*)?\n)*%")
 _BLANK: Final = re.compile(r"(?:---)?(?:\s|#[^\n]*(?:\n|\Z))*\Z")
 
 
-class Loaded(NamedTuple):
+class LoadResult(NamedTuple):
     """What was read: the documents in order, and everything that could not be read."""
 
     documents: list[Document]
-    problems: list[Problem]
+    problems: list[InputProblem]
 
 
-def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
+def load_text(source: str | bytes, file: str = "<text>") -> LoadResult:
     """The documents of a YAML or JSON text; ``file`` is the name that positions carry.
 
     >>> load_text("kind: Pod\\nmetadata: {name: a}\\n", "pod.yaml").documents
     [<Document 0 of pod.yaml: Pod a>]
     """
-    loaded = Loaded([], [])
+    loaded = LoadResult([], [])
     if isinstance(source, bytes):
         try:
             return load_text(source.decode("utf-8"), file)
@@ -53,9 +53,9 @@ def load_text(source: str | bytes, file: str = "<text>") -> Loaded:
                     loaded.problems.extend(_duplicate(duplicate, origin) for duplicate in _in_order(duplicates))
                 else:
                     _add(loaded, tree, origin)
-        except Fault as fault:
+        except DocumentError as fault:
             position = Position(file, first_line + fault.line, fault.column + 1)
-            loaded.problems.append(Problem(code=fault.code, message=fault.message, position=position, hint=fault.hint))
+            loaded.problems.append(InputProblem(code=fault.code, message=fault.message, position=position, hint=fault.hint))
     return loaded
 
 
@@ -85,14 +85,14 @@ def chunks(text: str) -> Iterator[Chunk]:
         begin = end
 
 
-def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[Duplicate]]]:
+def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, list[DuplicateKey]]]:
     text = chunk.text
     offset = chunk.offset + source.startswith("\ufeff")
-    start = json_parser.start(text)
+    start = json_parser.json_start(text)
     if start is not None:
         try:
-            values = list(json_parser.read(text, start))
-        except Fault as fault:
+            values = list(json_parser.parse(text, start))
+        except DocumentError as fault:
             # Flow-style YAML opens like JSON. Where YAML fails too, the file's name tells what was meant.
             if fault.code != "bad-json" or file.endswith(".json"):
                 raise
@@ -101,23 +101,23 @@ def _read(chunk: Chunk, file: str, source: str) -> Iterator[tuple[Any, Origin, l
                 marks = partial(_json_mark, at)
                 yield value, Origin(file, chunk.first_line, marks, source, text, offset, json=True), duplicates
             return
-    for index, (tree, _, duplicates) in enumerate(yaml_parser.read(text, chunk.first_line)):
+    for index, (tree, _, duplicates) in enumerate(yaml_parser.parse(text, chunk.first_line)):
         yield tree, Origin(file, chunk.first_line, partial(_yaml_mark, index), source, text, offset), duplicates
 
 
-def _json_mark(at: int, text: str) -> Mark:
+def _json_mark(at: int, text: str) -> ValueMark:
     return json_parser.marks(text, at)[0]
 
 
-def _yaml_mark(nth: int, text: str) -> Mark:
-    for index, document in enumerate(yaml_parser.read(text, with_marks=True)):
+def _yaml_mark(nth: int, text: str) -> ValueMark:
+    for index, document in enumerate(yaml_parser.parse(text, with_marks=True)):
         if index == nth:
             assert document.mark is not None
             return document.mark
-    raise Fault("bad-yaml", "the text has fewer documents than when it was read first", 0, 0)
+    raise DocumentError("bad-yaml", "the text has fewer documents than when it was read first", 0, 0)
 
 
-def _add(loaded: Loaded, tree: Any, origin: Origin) -> None:
+def _add(loaded: LoadResult, tree: Any, origin: Origin) -> None:
     if tree is None:
         return
     if not isinstance(tree, dict):
@@ -135,7 +135,7 @@ def _add(loaded: Loaded, tree: Any, origin: Origin) -> None:
             document = Document(tree, origin, 0)
             position = document.position(("items", index))
             message = f"items[{index}]: expected an object, found {'null' if item is None else _name_of(item)}"
-            loaded.problems.append(Problem(code="not-an-object", message=message, position=position))
+            loaded.problems.append(InputProblem(code="not-an-object", message=message, position=position))
             continue
         # Items of a typed list may leave out what the list says already.
         if kind != "List" and not ("kind" in item and "apiVersion" in item):
@@ -143,7 +143,7 @@ def _add(loaded: Loaded, tree: Any, origin: Origin) -> None:
         loaded.documents.append(Document(item, origin, len(loaded.documents), ("items", index)))
 
 
-def _in_order(duplicates: list[Duplicate]) -> list[Duplicate]:
+def _in_order(duplicates: list[DuplicateKey]) -> list[DuplicateKey]:
     return sorted(duplicates, key=lambda duplicate: (duplicate.line, duplicate.column))
 
 
@@ -151,8 +151,8 @@ def _name_of(value: Any) -> str:
     return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
 
 
-def _duplicate(duplicate: Duplicate, origin: Origin) -> Problem:
-    return Problem(
+def _duplicate(duplicate: DuplicateKey, origin: Origin) -> InputProblem:
+    return InputProblem(
         code="duplicate-field",
         message=f"duplicate field {quote(duplicate.path)}",
         position=origin.position(duplicate.line, duplicate.column),
@@ -161,17 +161,17 @@ def _duplicate(duplicate: Duplicate, origin: Origin) -> Problem:
     )
 
 
-def _problem(code: str, message: str, origin: Origin) -> Problem:
+def _problem(code: str, message: str, origin: Origin) -> InputProblem:
     mark = origin.mark()
-    return Problem(code=code, message=message, position=origin.position(mark.line, mark.column))
+    return InputProblem(code=code, message=message, position=origin.position(mark.line, mark.column))
 
 
-def _undecodable(data: bytes, error: UnicodeDecodeError, file: str) -> Problem:
+def _undecodable(data: bytes, error: UnicodeDecodeError, file: str) -> InputProblem:
     before = data[: error.start]
     line = before.count(b"\n")
     column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace"))
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-    return Problem(
+    return InputProblem(
         code="bad-text",
         message=f"not UTF-8: byte 0x{data[error.start]:02X}" + (" (this looks like UTF-16)" if wide else ""),
         position=Position(file, line + 1, column + 1),

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 # One nesting limit for everything that walks documents; Kubernetes' own objects stay below thirty.
 MAX_DEPTH: Final = 200
 # As many problems of one kind in one document as anybody reads; upstream stops at a hundred too.
-MAX_FAULTS: Final = 100
+MAX_PROBLEMS: Final = 100
 
 _INDEX: Final = re.compile("[0-9]{1,9}", re.ASCII)
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
@@ -16,7 +16,7 @@ _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 Path: TypeAlias = tuple[str | int, ...]
 
 
-class Mark(NamedTuple):
+class ValueMark(NamedTuple):
     """Line and column (from 0) where a value starts, and its children: keyed entries or items.
 
     ``start`` and ``stop`` are its offsets in the text: from its anchor or tag, if it has one, to the end of what is
@@ -27,24 +27,24 @@ class Mark(NamedTuple):
     line: int
     column: int
     block: bool
-    entries: dict[str, Entry] | None
-    items: list[Mark] | None
+    entries: dict[str, EntryMark] | None
+    items: list[ValueMark] | None
     start: int = 0
     stop: int = 0
     alias: tuple[int, int] | None = None
 
 
-class Entry(NamedTuple):
+class EntryMark(NamedTuple):
     """A key of a mapping: where the key stands, and its value. What a merge brings has no entry."""
 
     line: int
     column: int
-    value: Mark
+    value: ValueMark
     start: int = 0
     stop: int = 0
 
 
-class Fault(Exception):
+class DocumentError(Exception):
     """Raised inside the readers when a document cannot be read; line and column count from 0."""
 
     def __init__(self, code: str, message: str, line: int, column: int, hint: str = "") -> None:
@@ -56,7 +56,7 @@ class Fault(Exception):
         self.hint = hint
 
 
-class Duplicate(NamedTuple):
+class DuplicateKey(NamedTuple):
     """A key given twice: its path, where it stands again and on which line it stood first (from 0)."""
 
     path: str

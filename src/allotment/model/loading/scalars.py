@@ -35,7 +35,7 @@ class ScalarError(ValueError):
     """Raised when a scalar contradicts its explicit tag or has no JSON form."""
 
 
-def plain(text: str) -> Any:
+def plain_value(text: str) -> Any:
     """The JSON value of an untagged, unquoted scalar."""
     first = text[:1]
     if first not in _HINTS:
@@ -48,7 +48,7 @@ def plain(text: str) -> Any:
     return _number(text) if first in _NUMERIC else text
 
 
-def tagged(tag: str, text: str) -> Any:
+def tagged_value(tag: str, text: str) -> Any:
     """The JSON value of a scalar with an explicit tag; tags that YAML does not define leave it a string."""
     if not tag.startswith(_PREFIX):
         return text
@@ -61,7 +61,7 @@ def tagged(tag: str, text: str) -> Any:
     expected = _EXPECTED.get(name)
     if expected is None:
         return text
-    value = plain(text)
+    value = plain_value(text)
     if name == "timestamp":
         return text
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
@@ -69,7 +69,7 @@ def tagged(tag: str, text: str) -> Any:
     return value
 
 
-def key(value: Any) -> str:
+def key_string(value: Any) -> str:
     """The JSON key of a mapping key that is not a string."""
     if value is True or value is False:
         return "true" if value else "false"

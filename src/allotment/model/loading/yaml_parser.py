@@ -14,7 +14,16 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from allotment.model.loading import scalars
-from allotment.model.loading.marks import MAX_DEPTH, MAX_FAULTS, Duplicate, Entry, Fault, Mark, Path, join_path
+from allotment.model.loading.marks import (
+    MAX_DEPTH,
+    MAX_PROBLEMS,
+    DocumentError,
+    DuplicateKey,
+    EntryMark,
+    Path,
+    ValueMark,
+    join_path,
+)
 
 # libyaml where the wheel has it (ten times faster), PyYAML's own parser elsewhere.
 Parser: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -26,12 +35,12 @@ _MAX_EXPANSION: Final = 1_000_000
 _MISSING: Final = object()
 
 
-class Read(NamedTuple):
+class ParsedDocument(NamedTuple):
     """One document: its value, its marks when asked for, and keys that stand twice."""
 
     tree: Any
-    mark: Mark | None
-    duplicates: list[Duplicate]
+    mark: ValueMark | None
+    duplicates: list[DuplicateKey]
 
 
 class _Frame:
@@ -53,11 +62,11 @@ class _Frame:
         self.merges: list[Any] | None = None
         self.lines: dict[str, int] = {}
         self.mark: Any = None
-        self.entries: dict[str, Entry] = {}
-        self.items: list[Mark] = []
+        self.entries: dict[str, EntryMark] = {}
+        self.items: list[ValueMark] = []
 
 
-def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[Read]:
+def parse(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[ParsedDocument]:
     """Every document of ``text``. Raises ``Fault`` at the first thing that cannot be read.
 
     ``first_line`` is the line of the file on which ``text`` begins; hints name lines of the file.
@@ -65,7 +74,7 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
     control = _FORBIDDEN.search(text)
     if control:
         code = ord(control[0])
-        raise Fault("bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start()))
+        raise DocumentError("bad-text", f"control character U+{code:04X} in the text", *_line_and_column(text, control.start()))
     parser = Parser(text)
     try:
         parser.get_event()  # the stream starts
@@ -75,7 +84,7 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
             parser.get_event()  # the document ends
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
-        raise Fault("bad-yaml", f"not YAML: {error.reason}", line, column) from None
+        raise DocumentError("bad-yaml", f"not YAML: {error.reason}", line, column) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
@@ -85,7 +94,7 @@ def read(text: str, first_line: int = 1, with_marks: bool = False) -> Iterator[R
         elif mark and text[mark.index : mark.index + 1] == "\t":
             hint = "a tab: YAML is indented with spaces only"
         place = (mark.line, mark.column) if mark else (0, 0)
-        raise Fault("bad-yaml", f"not YAML: {words}", *place, hint) from None
+        raise DocumentError("bad-yaml", f"not YAML: {words}", *place, hint) from None
     finally:
         parser.dispose()
 
@@ -97,24 +106,24 @@ class _Composer:
         self.parser = parser
         self.text = text
         self.stack: list[_Frame] = []
-        self.anchors: dict[str, tuple[Any, int, Mark | None]] = {}
+        self.anchors: dict[str, tuple[Any, int, ValueMark | None]] = {}
         self.count = 0
         self.expanded = 0
-        self.duplicates: list[Duplicate] = []
+        self.duplicates: list[DuplicateKey] = []
 
-    def compose(self) -> Read:
+    def compose(self) -> ParsedDocument:
         get_event = self.parser.get_event
         stack = self.stack
         while True:
             event = get_event()
             kind = type(event)
-            mark: Mark | None = None
+            mark: ValueMark | None = None
             if kind is yaml.ScalarEvent:
                 self.count += 1
                 value = self.scalar(event)
                 if self.text is not None:
                     start = event.start_mark
-                    mark = Mark(start.line, start.column, False, None, None, start.index, _stop(self.text, event))
+                    mark = ValueMark(start.line, start.column, False, None, None, start.index, _stop(self.text, event))
                 if event.anchor is not None:
                     self.anchors[event.anchor] = (value, 1, mark)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
@@ -138,7 +147,7 @@ class _Composer:
                     start = frame.mark.start_mark
                     mapping = type(value) is dict
                     block = not frame.mark.flow_style
-                    mark = Mark(
+                    mark = ValueMark(
                         start.line, start.column, block,
                         frame.entries if mapping else None, None if mapping else frame.items,
                         start.index, frame.stop if block else event.end_mark.index,
@@ -147,10 +156,10 @@ class _Composer:
                     self.anchors[frame.anchor] = (value, self.count - frame.size + 1, mark)
                 event = frame.mark
             if not stack:
-                return Read(value, mark, self.duplicates)
+                return ParsedDocument(value, mark, self.duplicates)
             self.put(stack[-1], value, mark, event)
 
-    def put(self, frame: _Frame, value: Any, mark: Mark | None, event: Any) -> None:
+    def put(self, frame: _Frame, value: Any, mark: ValueMark | None, event: Any) -> None:
         container = frame.container
         if mark is not None:
             frame.stop = mark.stop if mark.alias is None else mark.alias[1]
@@ -176,7 +185,7 @@ class _Composer:
             frame.lines[key] = frame.key_mark.line
         if mark is not None:
             start = frame.key_mark
-            frame.entries[key] = Entry(start.line, start.column, mark, start.index, frame.key_stop)
+            frame.entries[key] = EntryMark(start.line, start.column, mark, start.index, frame.key_stop)
 
     def key(self, value: Any, event: Any) -> str | None:
         if type(value) is str:
@@ -184,17 +193,17 @@ class _Composer:
         if type(value) is dict or type(value) is list:
             raise _fault(event, "bad-yaml", "not YAML for Kubernetes: a key must be a string, not a list or mapping")
         try:
-            return scalars.key(value)
+            return scalars.key_string(value)
         except scalars.ScalarError as error:
             raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
 
     def scalar(self, event: Any) -> Any:
         tag = event.tag
         if tag is None:
-            return self.resolved(scalars.plain, event) if event.implicit[0] else event.value
+            return self.resolved(scalars.plain_value, event) if event.implicit[0] else event.value
         if tag == "!":
             return event.value
-        return self.resolved(lambda text: scalars.tagged(tag, text), event)
+        return self.resolved(lambda text: scalars.tagged_value(tag, text), event)
 
     def resolved(self, resolve: Any, event: Any) -> Any:
         try:
@@ -202,7 +211,7 @@ class _Composer:
         except scalars.ScalarError as error:
             raise _fault(event, "bad-yaml", f"not YAML for Kubernetes: {error}") from None
 
-    def alias(self, event: Any) -> tuple[Any, Mark | None]:
+    def alias(self, event: Any) -> tuple[Any, ValueMark | None]:
         known = self.anchors.get(event.anchor)
         if known is None:
             raise _fault(event, "bad-yaml", f"alias *{event.anchor} names no anchor above it")
@@ -236,11 +245,11 @@ class _Composer:
         return frame.container
 
     def duplicate(self, frame: _Frame, key: str) -> None:
-        if len(self.duplicates) < MAX_FAULTS:
+        if len(self.duplicates) < MAX_PROBLEMS:
             steps: Path = tuple(_step(outer) for outer in self.stack[:-1])
             mark = frame.key_mark
             path = join_path((*steps, key))
-            self.duplicates.append(Duplicate(path, mark.line, mark.column, frame.lines[key]))
+            self.duplicates.append(DuplicateKey(path, mark.line, mark.column, frame.lines[key]))
 
 
 def _step(frame: _Frame) -> str | int:
@@ -271,8 +280,8 @@ def _is_plain(event: Any) -> bool:
     return isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
 
 
-def _fault(event: Any, code: str, message: str) -> Fault:
-    return Fault(code, message, event.start_mark.line, event.start_mark.column)
+def _fault(event: Any, code: str, message: str) -> DocumentError:
+    return DocumentError(code, message, event.start_mark.line, event.start_mark.column)
 
 
 def _line_and_column(text: str, offset: int) -> tuple[int, int]:

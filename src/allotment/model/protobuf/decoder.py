@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.model.fields import Field, Shape, shape_of
+from allotment.model.fields import Field, TypeShape, shape_of
 from allotment.model.quantity import Quantity, QuantityError
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
@@ -105,7 +105,7 @@ class _Slot(NamedTuple):
     """
 
     name: str
-    shape: Shape
+    shape: TypeShape
     wire: int
     keep: bool = False
     repeated: bool = False
@@ -114,11 +114,11 @@ class _Slot(NamedTuple):
 
 
 @functools.cache
-def _message(shape: Shape) -> _Message:
+def _message(shape: TypeShape) -> _Message:
     message = _Message(shape.bare_name, {})
     for name, field in shape.fields.items():
         slots = message.slots
-        for number, struct_name in zip(field.within, field.embedded.split("."), strict=False):
+        for number, struct_name in zip(field.embedded_numbers, field.embedded.split("."), strict=False):
             if number not in slots:
                 slots[number] = _Slot("", shape, _DELIMITED, inline=_Message(struct_name, {}))
             inner = slots[number].inline
@@ -131,26 +131,26 @@ def _message(shape: Shape) -> _Message:
 
 def _slot(name: str, field: Field) -> _Slot:
     shape = field.shape
-    keep = field.always or field.pointer
-    if field.message and shape.form == "slice":
+    keep = field.always_printed or field.pointer
+    if field.is_wrapped and shape.form == "slice":
         return _Slot(name, shape, _DELIMITED, keep, wrapped=True)
     if shape.form == "slice":
         assert shape.element is not None
         return _Slot(name, shape.element, _wire(shape.element), keep, repeated=True)
-    return _Slot(name, shape, _wire(shape), keep, wrapped=field.message)
+    return _Slot(name, shape, _wire(shape), keep, wrapped=field.is_wrapped)
 
 
-def _wire(shape: Shape) -> int:
+def _wire(shape: TypeShape) -> int:
     return _WIRES.get(shape.form, _DELIMITED)
 
 
-_STRING: Final = Shape("string", "string")
-_INT32: Final = Shape("int32", "int32")
-_INT64: Final = Shape("int64", "int64")
-_BYTES: Final = Shape("bytes", "[]uint8")
+_STRING: Final = TypeShape("string", "string")
+_INT32: Final = TypeShape("int32", "int32")
+_INT64: Final = TypeShape("int64", "int64")
+_BYTES: Final = TypeShape("bytes", "[]uint8")
 
 
-def _plain(name: str, **slots: tuple[int, Shape]) -> _Message:
+def _plain(name: str, **slots: tuple[int, TypeShape]) -> _Message:
     """A message that is no struct of the table: the envelope's, and those behind types that decode themselves."""
     found = {number: _Slot(field, shape, _wire(shape), keep=True) for field, (number, shape) in slots.items()}
     return _Message(name, found)
@@ -253,7 +253,7 @@ def _wrapped(data: bytes, at: int, end: int) -> list[str]:
     return found
 
 
-def _packed(shape: Shape, data: bytes, at: int, end: int) -> list[Any]:
+def _packed(shape: TypeShape, data: bytes, at: int, end: int) -> list[Any]:
     found = []
     while at < end:
         bits, at = _varint(data, at, end)
@@ -261,7 +261,7 @@ def _packed(shape: Shape, data: bytes, at: int, end: int) -> list[Any]:
     return found
 
 
-def _zero(shape: Shape) -> Any:
+def _zero(shape: TypeShape) -> Any:
     return {"struct": {}, "map": {}, "slice": [], "bool": False, "int32": 0, "int64": 0, "Quantity": "0"}.get(
         shape.form, ""
     )
@@ -276,7 +276,7 @@ def _number(form: str, bits: int) -> bool | int:
     return bits - (1 << 64) if bits >> 63 else bits
 
 
-def _value(shape: Shape, data: bytes, start: int, end: int, depth: int, into: Tree) -> Any:
+def _value(shape: TypeShape, data: bytes, start: int, end: int, depth: int, into: Tree) -> Any:
     """A value that is delimited by its length; ``None`` where there is none that JSON could show."""
     form = shape.form
     if form == "string":
@@ -300,7 +300,7 @@ def _text(data: bytes, start: int, end: int) -> str:
 # --- types that decode themselves ------------------------------------------------------------------------------------
 
 
-def _quantity(_: Shape, data: bytes, start: int, end: int, depth: int) -> str:
+def _quantity(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str:
     read: Tree = {}
     _fill(read, _QUANTITY, data, start, end, depth + 1)
     try:
@@ -309,12 +309,12 @@ def _quantity(_: Shape, data: bytes, start: int, end: int, depth: int) -> str:
         raise ProtobufError(str(error)) from None
 
 
-def _time(_: Shape, data: bytes, start: int, end: int, depth: int) -> str | None:
+def _time(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str | None:
     read = _moment(data, start, end, depth)
     return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
 
 
-def _micro_time(_: Shape, data: bytes, start: int, end: int, depth: int) -> str | None:
+def _micro_time(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> str | None:
     read = _moment(data, start, end, depth)
     return None if read is None else read.strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
 
@@ -330,7 +330,7 @@ def _moment(data: bytes, start: int, end: int, depth: int) -> datetime | None:
         raise ProtobufError("Time.MarshalJSON: year outside of range [0,9999]") from None
 
 
-def _int_or_string(_: Shape, data: bytes, start: int, end: int, depth: int) -> int | str:
+def _int_or_string(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> int | str:
     read: Tree = {}
     _fill(read, _INT_OR_STRING, data, start, end, depth + 1)
     sort = read.get("type", 0)
@@ -340,7 +340,7 @@ def _int_or_string(_: Shape, data: bytes, start: int, end: int, depth: int) -> i
     return value
 
 
-def _raw(_: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+def _raw(_: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
     """JSON carried as bytes."""
     read: Tree = {}
     _fill(read, _RAW, data, start, end, depth + 1)
@@ -353,30 +353,30 @@ def _raw(_: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
         raise ProtobufError(f"json: error calling MarshalJSON for type runtime.RawExtension: {error}") from None
 
 
-def _schema_or_list(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+def _schema_or_list(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
     read = _either(shape, data, start, end, depth)
     return read["many"] if read.get("many") else read.get("schema")
 
 
-def _schema_or_bool(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+def _schema_or_bool(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
     read = _either(shape, data, start, end, depth, schema=2, allows=1)
     return read["schema"] if "schema" in read else read.get("allows", False)
 
 
-def _schema_or_strings(shape: Shape, data: bytes, start: int, end: int, depth: int) -> Any:
+def _schema_or_strings(shape: TypeShape, data: bytes, start: int, end: int, depth: int) -> Any:
     read = _either(shape, data, start, end, depth, items=_STRING)
     return read["many"] if read.get("many") else read.get("schema")
 
 
 def _either(
-    shape: Shape, data: bytes, start: int, end: int, depth: int,
-    *, schema: int = 1, allows: int = 0, items: Shape | None = None,
+    shape: TypeShape, data: bytes, start: int, end: int, depth: int,
+    *, schema: int = 1, allows: int = 0, items: TypeShape | None = None,
 ) -> Tree:  # fmt: skip
     element = shape.element
     assert element is not None
     slots = {schema: _Slot("schema", element, _DELIMITED, keep=True)}
     if allows:
-        slots[allows] = _Slot("allows", Shape("bool", "bool"), _VARINT, keep=True)
+        slots[allows] = _Slot("allows", TypeShape("bool", "bool"), _VARINT, keep=True)
     else:
         slots[2] = _Slot("many", items or element, _DELIMITED, repeated=True)
     read: Tree = {}
@@ -384,7 +384,7 @@ def _either(
     return read
 
 
-_SPECIAL: Final[dict[str, Callable[[Shape, bytes, int, int, int], Any]]] = {
+_SPECIAL: Final[dict[str, Callable[[TypeShape, bytes, int, int, int], Any]]] = {
     "Quantity": _quantity,
     "Time": _time,
     "MicroTime": _micro_time,

@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from allotment.model.fields import Field, Shape, shape_of
+from allotment.model.fields import Field, TypeShape, shape_of
 from allotment.model.protobuf.decoder import MAGIC
 from allotment.model.trees import Tree
 
-Put = Callable[[Any], bytes]
+FieldEncoder = Callable[[Any], bytes]
 
 _VARINT, _FIXED64, _DELIMITED = 0, 1, 2
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,10 +42,10 @@ def encode(tree: Tree) -> bytes:
     shape = shape_of(api_version, kind) or shape_of("meta.k8s.io/v1", kind)
     if shape is None:
         raise LookupError(f"{kind} of {api_version} has no message")
-    return enveloped(api_version, kind, message(tree, shape))
+    return envelope(api_version, kind, message(tree, shape))
 
 
-def message(tree: Tree, shape: Shape) -> bytes:
+def message(tree: Tree, shape: TypeShape) -> bytes:
     """The message of an object, with nothing around it."""
     return _struct(shape)(tree)
 
@@ -55,7 +55,7 @@ def metadata_message(tree: Tree) -> bytes:
     return _delimited(b"\n", _metadata()(tree["metadata"]))
 
 
-def listed(meta: Tree, items: Iterable[bytes]) -> bytes:
+def list_message(meta: Tree, items: Iterable[bytes]) -> bytes:
     """The message of a list (any list looks like this), from its metadata and its objects' messages."""
     parts = [_delimited(b"\n", _list_metadata()(meta))]
     for item in items:
@@ -63,7 +63,7 @@ def listed(meta: Tree, items: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def enveloped(api_version: str, kind: str, body: bytes) -> bytes:
+def envelope(api_version: str, kind: str, body: bytes) -> bytes:
     """A message as a body: after the magic bytes, what it is, the message, and two things that are never said."""
     return b"".join((_opening(api_version, kind), _size(len(body)), body, b"\x1a\x00\x22\x00"))
 
@@ -73,7 +73,7 @@ def _opening(api_version: str, kind: str) -> bytes:
     return MAGIC + _delimited(b"\n", _text(b"\n", api_version) + _text(b"\x12", kind)) + b"\x12"
 
 
-def event(sort: str, body: bytes) -> bytes:
+def watch_event(sort: str, body: bytes) -> bytes:
     """A watch event: its length in four bytes, its type, and the whole body of its object."""
     frame = _text(b"\n", sort) + _delimited(b"\x12", _delimited(b"\n", body))
     return len(frame).to_bytes(4) + frame
@@ -118,7 +118,7 @@ class _Part(NamedTuple):
 
     name: str
     absent: bytes
-    put: Put
+    put: FieldEncoder
 
 
 class _Struct:
@@ -146,7 +146,7 @@ class _Struct:
 
 
 @cache
-def _struct(shape: Shape) -> _Struct:
+def _struct(shape: TypeShape) -> _Struct:
     return _Struct(partial(_parts, tuple(shape.fields.items()), 0))
 
 
@@ -155,8 +155,8 @@ def _parts(fields: Iterable[tuple[str, Field]], depth: int) -> list[_Part]:
     found: dict[int, _Part] = {}
     embedded: dict[int, list[tuple[str, Field]]] = {}
     for name, field in fields:
-        if len(field.within) > depth:
-            embedded.setdefault(field.within[depth], []).append((name, field))
+        if len(field.embedded_numbers) > depth:
+            embedded.setdefault(field.embedded_numbers[depth], []).append((name, field))
         elif field.number and field.embedded != "TypeMeta":  # an object's kind and version are in the envelope
             found[field.number] = _part(name, field)
     for number, inner in embedded.items():
@@ -167,9 +167,9 @@ def _parts(fields: Iterable[tuple[str, Field]], depth: int) -> list[_Part]:
 
 def _part(name: str, field: Field) -> _Part:
     shape, tag = field.shape, _tag(field.number, _DELIMITED)
-    if field.message and shape.form == "map":
+    if field.is_wrapped and shape.form == "map":
         return _Part(name, b"", partial(_map, tag, partial(_wrapped, b"\x12"), _nothing))
-    if field.message:
+    if field.is_wrapped:
         return _Part(name, b"", partial(_wrapped, tag))
     put, zero = _field(field.number, shape)
     return _Part(name, b"" if field.pointer else zero(), put)
@@ -179,7 +179,7 @@ def _nothing() -> bytes:
     return b""
 
 
-def _field(number: int, shape: Shape) -> tuple[Put, Callable[[], bytes]]:
+def _field(number: int, shape: TypeShape) -> tuple[FieldEncoder, Callable[[], bytes]]:
     """How a value is written under a number, and how Go's zero value is."""
     form = shape.form
     if form in _NUMBERS:
@@ -207,15 +207,15 @@ def _field(number: int, shape: Shape) -> tuple[Put, Callable[[], bytes]]:
     return partial(_inner, tag, body), lambda: _delimited(tag, unset)
 
 
-def _inner(tag: bytes, body: Put, value: Any) -> bytes:
+def _inner(tag: bytes, body: FieldEncoder, value: Any) -> bytes:
     return _delimited(tag, body(value))
 
 
-def _items(put: Put, values: list[Any]) -> bytes:
+def _items(put: FieldEncoder, values: list[Any]) -> bytes:
     return b"".join([put(value) for value in values])
 
 
-def _map(tag: bytes, put: Put, zero: Callable[[], bytes], values: Tree) -> bytes:
+def _map(tag: bytes, put: FieldEncoder, zero: Callable[[], bytes], values: Tree) -> bytes:
     entries = []
     for key in sorted(values):
         value = values[key]
@@ -281,7 +281,7 @@ def _raw(value: Any) -> bytes:
 
 
 #: How a value is written, and what is inside the message of one that is not set.
-_SPECIAL: Final[dict[str, tuple[Put, bytes]]] = {
+_SPECIAL: Final[dict[str, tuple[FieldEncoder, bytes]]] = {
     "Quantity": (_quantity, b"\n\x010"),
     "Time": (_time, b""),
     "MicroTime": (_time, b""),
@@ -292,26 +292,26 @@ _SPECIAL: Final[dict[str, tuple[Put, bytes]]] = {
 }
 
 
-def _schema_or_list(schema: Put, value: Any) -> bytes:
+def _schema_or_list(schema: FieldEncoder, value: Any) -> bytes:
     if isinstance(value, list):
         return b"".join([_delimited(b"\x12", schema(one)) for one in value])
     return _delimited(b"\n", schema(value))
 
 
-def _schema_or_bool(schema: Put, value: Any) -> bytes:
+def _schema_or_bool(schema: FieldEncoder, value: Any) -> bytes:
     if isinstance(value, bool):
         return b"\x08\x01" if value else b"\x08\x00"
     return b"\x08\x01" + _delimited(b"\x12", schema(value))
 
 
-def _schema_or_strings(schema: Put, value: Any) -> bytes:
+def _schema_or_strings(schema: FieldEncoder, value: Any) -> bytes:
     if isinstance(value, list):
         return b"".join([_text(b"\x12", one) for one in value])
     return _delimited(b"\n", schema(value))
 
 
 #: Types that hold a schema or something else, by the schema's writer.
-_EITHER: Final[dict[str, Callable[[Put, Any], bytes]]] = {
+_EITHER: Final[dict[str, Callable[[FieldEncoder, Any], bytes]]] = {
     "JSONSchemaPropsOrArray": _schema_or_list,
     "JSONSchemaPropsOrBool": _schema_or_bool,
     "JSONSchemaPropsOrStringArray": _schema_or_strings,
@@ -319,16 +319,16 @@ _EITHER: Final[dict[str, Callable[[Put, Any], bytes]]] = {
 
 
 @cache
-def _list_metadata() -> Put:
+def _list_metadata() -> FieldEncoder:
     return _struct(_shape_of_field("meta.k8s.io/v1", "Status", "metadata"))
 
 
 @cache
-def _metadata() -> Put:
+def _metadata() -> FieldEncoder:
     return _struct(_shape_of_field("v1", "Namespace", "metadata"))
 
 
-def _shape_of_field(api_version: str, kind: str, name: str) -> Shape:
+def _shape_of_field(api_version: str, kind: str, name: str) -> TypeShape:
     shape = shape_of(api_version, kind)
     assert shape is not None, "the table has it"
     return shape.fields[name].shape

@@ -16,7 +16,7 @@ LABEL = "resource.kubernetes.io/admin-access"
 _TEXT = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
 
 
-def granted(namespace_labels: Mapping[str, str]) -> bool:
+def is_admin_namespace(namespace_labels: Mapping[str, str]) -> bool:
     """Whether a namespace with these labels may have admin access; the value is case-sensitive."""
     return namespace_labels.get(LABEL) == "true"
 
@@ -25,7 +25,7 @@ def admin_requests(requests: Sequence[DeviceRequest], namespace_labels: Mapping[
     """The check when a claim or a template is created."""
     for index, request in enumerate(requests):
         if request.exactly is not None and request.exactly.admin_access:
-            if not granted(namespace_labels):
+            if not is_admin_namespace(namespace_labels):
                 yield forbidden(f"spec.devices.requests[{index}].adminAccess", _TEXT)
             return
 
@@ -37,7 +37,7 @@ def admin_results(
     if _first(old) is not None:
         return
     index = _first(new)
-    if index is not None and not granted(namespace_labels):
+    if index is not None and not is_admin_namespace(namespace_labels):
         yield forbidden(f"status.allocation.devices.results[{index}].adminAccess", _TEXT)
 
 

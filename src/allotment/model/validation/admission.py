@@ -32,26 +32,26 @@ from allotment.model.validation import (
     slices,
     taint_rules,
 )
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, FieldError
 from allotment.model.validation.metadata import common_update
 
 
-class Rules(NamedTuple):
+class KindValidators(NamedTuple):
     """The validators of one kind."""
 
-    create: Callable[[Any, Context], Errors]
-    update: Callable[[Any, Any, Context], Errors]
-    status_update: Callable[[Any, Any, Context], Errors] | None
+    create: Callable[[Any, ValidationContext], Errors]
+    update: Callable[[Any, Any, ValidationContext], Errors]
+    status_update: Callable[[Any, Any, ValidationContext], Errors] | None
 
 
-RULES: Mapping[type, Rules] = {
-    ResourceClaim: Rules(claims.claim, claims.claim_update, claim_status.claim_status_update),
-    ResourceClaimTemplate: Rules(claims.template, claims.template_update, None),
-    DeviceClass: Rules(classes.device_class, classes.device_class_update, None),
-    ResourceSlice: Rules(slices.resource_slice, slices.resource_slice_update, None),
-    DeviceTaintRule: Rules(taint_rules.taint_rule, taint_rules.taint_rule_update, taint_rules.taint_rule_status_update),
-    ResourcePoolStatusRequest: Rules(
+VALIDATORS: Mapping[type, KindValidators] = {
+    ResourceClaim: KindValidators(claims.claim, claims.claim_update, claim_status.claim_status_update),
+    ResourceClaimTemplate: KindValidators(claims.template, claims.template_update, None),
+    DeviceClass: KindValidators(classes.device_class, classes.device_class_update, None),
+    ResourceSlice: KindValidators(slices.resource_slice, slices.resource_slice_update, None),
+    DeviceTaintRule: KindValidators(taint_rules.taint_rule, taint_rules.taint_rule_update, taint_rules.taint_rule_status_update),
+    ResourcePoolStatusRequest: KindValidators(
         pool_status.pool_status_request,
         pool_status.pool_status_request_update,
         pool_status.pool_status_request_status_update,
@@ -59,7 +59,7 @@ RULES: Mapping[type, Rules] = {
 }
 
 
-class Admitted(NamedTuple):
+class AdmissionResult(NamedTuple):
     """The outcome of a write: the object as it would be stored, what is wrong with it, and warnings (if nothing is)."""
 
     value: Any
@@ -68,8 +68,8 @@ class Admitted(NamedTuple):
 
 
 def create(
-    value: Any, context: Context, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
-) -> Admitted:
+    value: Any, context: ValidationContext, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
+) -> AdmissionResult:
     """A new object; its name is generated and its namespace set already.
 
     ``version``: the API version it was written in. ``now``: RFC 3339, whole seconds. ``namespace_labels``: of the
@@ -79,30 +79,30 @@ def create(
     return _admitted(value, _create_errors(value, context, namespace_labels or {}))
 
 
-def _create_errors(value: Any, context: Context, namespace_labels: Mapping[str, str]) -> Iterator[FieldError]:
+def _create_errors(value: Any, context: ValidationContext, namespace_labels: Mapping[str, str]) -> Iterator[FieldError]:
     if isinstance(value, ResourceClaim):
         yield from admin_access.admin_requests(value.spec.devices.requests, namespace_labels)
     elif isinstance(value, ResourceClaimTemplate):
         yield from admin_access.admin_requests(value.spec.spec.devices.requests, namespace_labels)
-    yield from RULES[type(value)].create(value, context)
+    yield from VALIDATORS[type(value)].create(value, context)
 
 
-def update(new: Any, old: Any, context: Context, *, version: str, now: str) -> Admitted:
+def update(new: Any, old: Any, context: ValidationContext, *, version: str, now: str) -> AdmissionResult:
     """A changed object; ``old`` is the stored one."""
     new = with_defaults(new, version=version, now=now, stored=old)
     new = replace(new, metadata=replace(new.metadata, generation=old.metadata.generation))
     new = _kept_meta(preparation.for_update(new, old, context.features, now=now), old.metadata)
-    return _admitted(new, _update_errors(new, old, RULES[type(new)].update, context))
+    return _admitted(new, _update_errors(new, old, VALIDATORS[type(new)].update, context))
 
 
 def update_status(
-    new: Any, old: Any, context: Context, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
-) -> Admitted:
+    new: Any, old: Any, context: ValidationContext, *, version: str, now: str, namespace_labels: Mapping[str, str] | None = None
+) -> AdmissionResult:
     """An object whose status subresource is written.
 
     Raises LookupError for a kind without status.
     """
-    rule = RULES[type(new)].status_update
+    rule = VALIDATORS[type(new)].status_update
     if rule is None:
         raise LookupError(f"{type(new).__name__} has no status")
     new = with_defaults(new, version=version, now=now, stored=old)
@@ -114,7 +114,7 @@ def update_status(
     return _admitted(new, [*_common(new, old), *errors])
 
 
-def _update_errors(new: Any, old: Any, rule: Callable[[Any, Any, Context], Errors], context: Context) -> Errors:
+def _update_errors(new: Any, old: Any, rule: Callable[[Any, Any, ValidationContext], Errors], context: ValidationContext) -> Errors:
     yield from _common(new, old)
     yield from rule(new, old, context)
 
@@ -140,7 +140,7 @@ def _kept_meta(value: Any, old: ObjectMeta) -> Any:
     )
 
 
-def _admitted(value: Any, errors: Iterator[FieldError] | list[FieldError]) -> Admitted:
+def _admitted(value: Any, errors: Iterator[FieldError] | list[FieldError]) -> AdmissionResult:
     problems = list(errors)
     warnings = slices.warnings(value) if isinstance(value, ResourceSlice) and not problems else []
-    return Admitted(value, problems, warnings)
+    return AdmissionResult(value, problems, warnings)

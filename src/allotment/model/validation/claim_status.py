@@ -25,7 +25,7 @@ from allotment.model.validation import names
 from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.conditions import check_conditions
 from allotment.model.validation.configuration import allocation_config, json_object
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, forbidden, immutable, invalid, required, too_long, too_many
 from allotment.model.validation.gotext import size
 from allotment.model.validation.lists import check_list, check_set
@@ -42,7 +42,7 @@ INTERFACE_NAME_MAX = 256
 HARDWARE_ADDRESS_MAX = 128
 
 
-class SharedDevice(msgspec.Struct, frozen=True, rename="pascal"):
+class SharedDeviceID(msgspec.Struct, frozen=True, rename="pascal"):
     """A device and, where it is shared, the share: what results and device statuses are matched by."""
 
     driver: str
@@ -51,12 +51,12 @@ class SharedDevice(msgspec.Struct, frozen=True, rename="pascal"):
     share_id: str = msgspec.field(name="ShareID", default="")
 
 
-def shared_device(value: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> SharedDevice:
+def shared_device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> SharedDeviceID:
     """The device, or share of one, that a result or a status speaks of."""
-    return SharedDevice(value.driver, value.pool, value.device, value.share_id or "")
+    return SharedDeviceID(value.driver, value.pool, value.device, value.share_id or "")
 
 
-def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: Context) -> Errors:
+def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -> Errors:
     """A changed status; spec and metadata have been reset to the stored ones."""
     yield from object_meta_update(new.metadata, old.metadata)
     status, stored = new.status, old.status
@@ -64,9 +64,9 @@ def claim_status_update(new: ResourceClaim, old: ResourceClaim, _: Context) -> E
         status.reserved_for, RESERVED_FOR_MAX, _consumer, lambda consumer: consumer.uid, "status.reservedFor"
     )
     allocation = status.allocation
-    allocated = {shared_device(result) for result in allocation.devices.results} if allocation else set()
+    allocated = {shared_device_id(result) for result in allocation.devices.results} if allocation else set()
     yield from check_set(
-        status.devices, None, lambda value, at: _device_status(value, at, allocated), shared_device, "status.devices"
+        status.devices, None, lambda value, at: _device_status(value, at, allocated), shared_device_id, "status.devices"
     )
     if status.reserved_for and allocation is None:
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
@@ -117,12 +117,12 @@ def _device_id(value: DeviceRequestAllocationResult | AllocatedDeviceStatus, pat
     yield from names.label(value.device, f"{path}.device")
 
 
-def _device_status(value: AllocatedDeviceStatus, path: str, allocated: AbstractSet[SharedDevice]) -> Errors:
+def _device_status(value: AllocatedDeviceStatus, path: str, allocated: AbstractSet[SharedDeviceID]) -> Errors:
     yield from _device_id(value, path)
     if value.share_id is not None:
         yield from names.share_id(value.share_id, f"{path}.shareID")
-    if shared_device(value) not in allocated:
-        yield invalid(path, shared_device(value), "must be an allocated device in the claim")
+    if shared_device_id(value) not in allocated:
+        yield invalid(path, shared_device_id(value), "must be an allocated device in the claim")
     if len(value.conditions) > CONDITIONS_MAX:
         yield too_many(f"{path}.conditions", len(value.conditions), CONDITIONS_MAX)
     yield from check_conditions(value.conditions, f"{path}.conditions")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from allotment.model.resource import DeviceConstraint, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from allotment.model.validation.configuration import claim_config
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, immutable, required
 from allotment.model.validation.lists import check_list
 from allotment.model.validation.metadata import object_meta, object_meta_update, template_meta
@@ -16,12 +16,12 @@ from allotment.model.validation.requests import RequestNames, references, reques
 CONSTRAINTS_MAX = 32
 
 
-def constraints(values: Sequence[DeviceConstraint], path: str, known: RequestNames, context: Context) -> Errors:
+def constraints(values: Sequence[DeviceConstraint], path: str, known: RequestNames, context: ValidationContext) -> Errors:
     """At most 32 constraints, each naming an attribute."""
     return check_list(values, CONSTRAINTS_MAX, lambda value, at: _constraint(value, at, known, context), path)
 
 
-def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, context: Context) -> Errors:
+def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, context: ValidationContext) -> Errors:
     yield from references(constraint.requests, f"{path}.requests", known)
     # Both set: accepted, and only the first counts, there as in the allocator.
     if constraint.match_attribute is not None:
@@ -37,7 +37,7 @@ def _constraint(constraint: DeviceConstraint, path: str, known: RequestNames, co
         yield required(f"{path}.matchAttribute")
 
 
-def claim_spec(spec: ResourceClaimSpec, path: str, context: Context) -> Errors:
+def claim_spec(spec: ResourceClaimSpec, path: str, context: ValidationContext) -> Errors:
     """What a claim asks for, as new."""
     path = f"{path}.devices"
     known = request_names(spec.devices.requests)
@@ -46,13 +46,13 @@ def claim_spec(spec: ResourceClaimSpec, path: str, context: Context) -> Errors:
     yield from claim_config(spec.devices.config, f"{path}.config", known)
 
 
-def claim(value: ResourceClaim, context: Context) -> Errors:
+def claim(value: ResourceClaim, context: ValidationContext) -> Errors:
     """A new claim."""
     yield from object_meta(value.metadata, namespaced=True)
     yield from claim_spec(value.spec, "spec", context)
 
 
-def claim_update(new: ResourceClaim, old: ResourceClaim, _: Context) -> Errors:
+def claim_update(new: ResourceClaim, old: ResourceClaim, _: ValidationContext) -> Errors:
     """A changed claim: metadata only, and nothing of the unchanged spec is looked at again."""
     yield from object_meta(new.metadata, namespaced=True)
     yield from object_meta_update(new.metadata, old.metadata)
@@ -60,14 +60,14 @@ def claim_update(new: ResourceClaim, old: ResourceClaim, _: Context) -> Errors:
         yield immutable("spec", new.spec)
 
 
-def template(value: ResourceClaimTemplate, context: Context) -> Errors:
+def template(value: ResourceClaimTemplate, context: ValidationContext) -> Errors:
     """A new template."""
     yield from object_meta(value.metadata, namespaced=True)
     yield from template_meta(value.spec.metadata, "spec.metadata")
     yield from claim_spec(value.spec.spec, "spec.spec", context)
 
 
-def template_update(new: ResourceClaimTemplate, old: ResourceClaimTemplate, context: Context) -> Errors:
+def template_update(new: ResourceClaimTemplate, old: ResourceClaimTemplate, context: ValidationContext) -> Errors:
     """A changed template: validated as if new, although its spec may not differ."""
     yield from template(new, context)
     yield from object_meta_update(new.metadata, old.metadata)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from allotment.model.meta import Condition
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, duplicate, invalid, not_supported, required, too_long
-from allotment.model.validation.gotext import Named, size
+from allotment.model.validation.gotext import GoNamedString, size
 
 REASON_MAX = 1024
 MESSAGE_MAX = 32 * 1024
@@ -32,7 +32,7 @@ def check_conditions(conditions: Sequence[Condition], path: str) -> Errors:
 def _check_condition(condition: Condition, path: str) -> Errors:
     yield from names.label_key(condition.type, f"{path}.type")
     if condition.status not in STATUSES:
-        yield not_supported(f"{path}.status", Named(condition.status), STATUSES)
+        yield not_supported(f"{path}.status", GoNamedString(condition.status), STATUSES)
     if condition.observed_generation < 0:
         yield invalid(
             f"{path}.observedGeneration", condition.observed_generation, "must be greater than or equal to zero"

@@ -12,7 +12,7 @@ from allotment.model.resource import (
 )
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, invalid, not_supported, required, too_long
-from allotment.model.validation.gotext import Named, raw_json, size
+from allotment.model.validation.gotext import GoNamedString, raw_json, size
 from allotment.model.validation.lists import check_list
 from allotment.model.validation.requests import RequestNames, references
 
@@ -43,7 +43,7 @@ def allocation_config(values: Sequence[DeviceAllocationConfiguration], path: str
         if not value.source:
             yield required(f"{at}.source")
         elif value.source not in SOURCES:
-            yield not_supported(f"{at}.source", Named(value.source), SOURCES)
+            yield not_supported(f"{at}.source", GoNamedString(value.source), SOURCES)
         yield from references(value.requests, f"{at}.requests", known)
         yield from _opaque(value.opaque, f"{at}.opaque", stored=False)
 

@@ -32,7 +32,7 @@ class ExpressionChecker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ValidationContext:
     """What validators need beside the object."""
 
     features: Features

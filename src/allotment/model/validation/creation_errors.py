@@ -11,8 +11,8 @@ from typing import Final
 from allotment.model.core import Namespace, Pod
 from allotment.model.decoding import Manifest
 from allotment.model.meta import Object
-from allotment.model.validation.admission import RULES, create
-from allotment.model.validation.context import Context
+from allotment.model.validation.admission import VALIDATORS, create
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import FieldError, required
 from allotment.model.validation.pods import pod_claims, resource_claims
 from allotment.model.workloads import PodGroup, template_of
@@ -21,7 +21,7 @@ from allotment.model.workloads import PodGroup, template_of
 _NOW: Final = "2000-01-01T00:00:00Z"
 
 
-def refusals(manifest: Manifest, context: Context, namespaces: Mapping[str, Namespace]) -> list[FieldError]:
+def creation_errors(manifest: Manifest, context: ValidationContext, namespaces: Mapping[str, Namespace]) -> list[FieldError]:
     """The errors of an object's creation, with paths of the v1 shape; ``namespaces`` are those that exist."""
     value = manifest.value
     errors: Iterable[FieldError] = ()
@@ -34,12 +34,12 @@ def refusals(manifest: Manifest, context: Context, namespaces: Mapping[str, Name
         path, spec = template
         pod = Pod(metadata=spec.metadata, spec=spec.spec)
         errors = (error._replace(path=f"{path}.{error.path}") for error in pod_claims(pod))
-    elif type(value) in RULES:
+    elif type(value) in VALIDATORS:
         namespace = namespaces.get(manifest.key.namespace)
         version = manifest.api_version.rpartition("/")[2]
         labels = namespace.metadata.labels if namespace is not None else {}
         errors = create(value, context, version=version, now=_NOW, namespace_labels=labels).errors
-    if type(value) not in RULES and isinstance(value, Object) and (template or isinstance(value, Pod | PodGroup)):
+    if type(value) not in VALIDATORS and isinstance(value, Object) and (template or isinstance(value, Pod | PodGroup)):
         errors = (*_nameless(value), *errors)
     return list(errors)
 

@@ -10,7 +10,7 @@ from allotment.model.validation.binding_conditions import binding_conditions
 from allotment.model.validation.capacity_policy import exclusive_capacity, shareable_capacity
 from allotment.model.validation.counters import consumes_counters
 from allotment.model.validation.errors import Errors, invalid, not_found, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 from allotment.model.validation.lists import check_list, check_map
 from allotment.model.validation.node_selectors import node_selector
 from allotment.model.validation.qualified_names import NAME_MAX, qualified_name
@@ -84,8 +84,8 @@ def _node_allocatable(
     """How a device stands for resources of its node (KEP-5517, alpha)."""
     for name in sorted(mappings):
         at, mapping = f"{path}[{name}]", mappings[name]
-        if not names.native_resource(name):
-            yield invalid(at, Named(name), "must be a node allocatable resource name")
+        if not names.is_native_resource(name):
+            yield invalid(at, GoNamedString(name), "must be a node allocatable resource name")
         multiplier, key = mapping.allocation_multiplier, mapping.capacity_key
         if multiplier is None and key is None:
             yield invalid(at, "", "at least one of allocationMultiplier or capacityKey must be set")
@@ -94,4 +94,4 @@ def _node_allocatable(
         if key == "":
             yield invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string")
         elif key is not None and key not in capacity:
-            yield not_found(f"{at}.capacityKey", Named(key))
+            yield not_found(f"{at}.capacityKey", GoNamedString(key))

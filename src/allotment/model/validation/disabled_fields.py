@@ -32,7 +32,7 @@ Asked = TypeVar("Asked", ExactDeviceRequest, DeviceSubRequest)
 _NO_LISTS: dict[str, None] = {"bools": None, "ints": None, "strings": None, "versions": None}
 
 
-class Gated(NamedTuple):
+class GatedFields(NamedTuple):
     """Fields behind a gate: in use in a stored object? and: the object without them."""
 
     gates: tuple[str, ...]
@@ -40,7 +40,7 @@ class Gated(NamedTuple):
     without: Callable[..., object]
 
 
-def _drop(new: T, old: T | None, table: tuple[Gated, ...], features: Features) -> T:
+def _drop(new: T, old: T | None, table: tuple[GatedFields, ...], features: Features) -> T:
     result: object = new
     for gates, in_use, without in table:
         if not all(map(features.enabled, gates)) and (old is None or not in_use(old)):
@@ -105,18 +105,18 @@ def _without_consumable(spec: ResourceClaimSpec) -> ResourceClaimSpec:
 
 
 _CLAIM_SPEC = (
-    Gated(
+    GatedFields(
         ("DRAPrioritizedList",),
         lambda spec: any(request.first_available for request in spec.devices.requests),
         lambda spec: _with_requests(spec, lambda request: replace(request, first_available=())),
     ),
-    Gated(
+    GatedFields(
         ("DRADeviceTaints",),
         lambda spec: any(asked.tolerations for asked in _asked(spec)),
         lambda spec: _with_asked(spec, tolerations=()),
     ),
-    Gated(("DRAAdminAccess",), _admin_access_in_spec, _without_admin_access),
-    Gated(("DRAConsumableCapacity",), _consumable_in_spec, _without_consumable),
+    GatedFields(("DRAAdminAccess",), _admin_access_in_spec, _without_admin_access),
+    GatedFields(("DRAConsumableCapacity",), _consumable_in_spec, _without_consumable),
 )
 
 
@@ -159,18 +159,18 @@ def _without_shares(claim: ResourceClaim) -> ResourceClaim:
 
 
 _CLAIM_STATUS = (
-    Gated(
+    GatedFields(
         ("DRAResourceClaimDeviceStatus",),
         lambda claim: bool(claim.status.devices),
         lambda claim: _with_status(claim, devices=()),
     ),
-    Gated(
+    GatedFields(
         ("DRAAdminAccess",),
         lambda claim: _admin_access_in_spec(claim.spec) or any(r.admin_access is not None for r in _results(claim)),
         lambda claim: _with_results(claim, admin_access=None),
     ),
-    Gated(("DRAConsumableCapacity",), _shares_in_use, _without_shares),
-    Gated(  # for results this gate alone counts, for slices also that of device statuses
+    GatedFields(("DRAConsumableCapacity",), _shares_in_use, _without_shares),
+    GatedFields(  # for results this gate alone counts, for slices also that of device statuses
         ("DRADeviceBindingConditions",),
         lambda claim: any(r.binding_conditions or r.binding_failure_conditions for r in _results(claim)),
         lambda claim: _with_results(claim, binding_conditions=(), binding_failure_conditions=()),
@@ -231,9 +231,9 @@ def _without_lists(device: Device) -> Device:
 
 
 _SLICE_SPEC = (
-    Gated(("DRADeviceTaints",), _any_device(lambda device: bool(device.taints)), _device_without(taints=())),
-    Gated(("DRAPartitionableDevices",), _partitions_in_use, _without_partitions),
-    Gated(
+    GatedFields(("DRADeviceTaints",), _any_device(lambda device: bool(device.taints)), _device_without(taints=())),
+    GatedFields(("DRAPartitionableDevices",), _partitions_in_use, _without_partitions),
+    GatedFields(
         ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
         _any_device(
             lambda device: (
@@ -242,7 +242,7 @@ _SLICE_SPEC = (
         ),
         _device_without(binding_conditions=(), binding_failure_conditions=(), binds_to_node=None),
     ),
-    Gated(
+    GatedFields(
         ("DRAConsumableCapacity",),
         _any_device(
             lambda device: (
@@ -252,12 +252,12 @@ _SLICE_SPEC = (
         ),
         _each_device(_without_policies),
     ),
-    Gated(
+    GatedFields(
         ("DRANodeAllocatableResources",),
         _any_device(lambda device: bool(device.node_allocatable_resource_mappings)),
         _device_without(node_allocatable_resource_mappings={}),
     ),
-    Gated(
+    GatedFields(
         ("DRAListTypeAttributes",),
         _any_device(lambda device: any(map(_is_list, device.attributes.values()))),
         _each_device(_without_lists),
@@ -274,7 +274,7 @@ def device_class(new: DeviceClass, old: DeviceClass | None, features: Features) 
 
 
 _DEVICE_CLASS = (
-    Gated(
+    GatedFields(
         ("DRAExtendedResource",),
         lambda value: value.spec.extended_resource_name is not None,
         lambda value: replace(value, spec=replace(value.spec, extended_resource_name=None)),

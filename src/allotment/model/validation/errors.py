@@ -35,7 +35,7 @@ class ErrorType(Enum):
         return self.value[0]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """How the message starts."""
         return self.value[1]
 
@@ -72,7 +72,7 @@ class FieldError(NamedTuple):
     @property
     def body(self) -> str:
         """The text without the path: the ``message`` of a cause."""
-        text = self.type.words
+        text = self.type.text
         if self.type in _SHOWS_VALUE and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
@@ -155,7 +155,7 @@ def invalid_status(group: str, kind: str, name: str, errors: Sequence[FieldError
     """The ``Status`` (422) for an object that does not pass; ``group`` is empty for the core group."""
     qualified = f"{kind}.{group}" if group else kind
     details: dict[str, Any] = {"name": name, "group": group, "kind": kind, "causes": [error.cause for error in errors]}
-    return failure(
+    return failure_status(
         422,
         "Invalid",
         f"{qualified} {quote(name)} is invalid: {summary(errors)}",
@@ -163,7 +163,7 @@ def invalid_status(group: str, kind: str, name: str, errors: Sequence[FieldError
     )
 
 
-def failure(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+def failure_status(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
     """A ``Status`` of failure."""
     status: dict[str, Any] = {
         "kind": "Status",

@@ -22,13 +22,13 @@ from allotment.model.quantity import Quantity
 _HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"})
 
 
-class Named(str):
+class GoNamedString(str):
     """A string of a Go type of its own; messages show it as JSON."""
 
     __slots__ = ()
 
 
-class Fields(dict[str, Any]):
+class GoStruct(dict[str, Any]):
     """The fields of a Go struct, in its order; plain mappings are Go's maps, which are written sorted."""
 
 
@@ -69,7 +69,7 @@ def json_text(value: object) -> str:
     if isinstance(value, tuple | list):
         return "[" + ",".join(map(json_text, value)) + "]"
     if isinstance(value, Mapping):
-        keys = value if isinstance(value, Fields) else sorted(value)
+        keys = value if isinstance(value, GoStruct) else sorted(value)
         return "{" + ",".join(f"{_json_string(key)}:{json_text(value[key])}" for key in keys) + "}"
     return _json_float(value) if isinstance(value, float) else json.dumps(value)
 

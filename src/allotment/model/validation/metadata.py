@@ -12,7 +12,7 @@ from allotment.model.meta import ObjectMeta, OwnerReference
 from allotment.model.quoting import quote
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, immutable, internal, invalid, required, too_long
-from allotment.model.validation.gotext import Named, size
+from allotment.model.validation.gotext import GoNamedString, size
 
 ANNOTATIONS_MAX = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
@@ -33,7 +33,7 @@ def object_meta(
     namespaced: bool,
     prefix: bool = True,
     path: str = "metadata",
-    named: Callable[[str], Iterable[str]] | None = None,
+    name_problems: Callable[[str], Iterable[str]] | None = None,
 ) -> Errors:
     """Metadata of an object, its name being generated already.
 
@@ -44,7 +44,7 @@ def object_meta(
     if prefix:
         if meta.generate_name:
             problems = (
-                named(names.as_prefix(meta.generate_name)) if named else names.prefix_problems(meta.generate_name)
+                name_problems(names.as_prefix(meta.generate_name)) if name_problems else names.prefix_problems(meta.generate_name)
             )
             for problem in problems:
                 yield invalid(f"{path}.generateName", meta.generate_name, problem)
@@ -56,7 +56,7 @@ def object_meta(
         yield required(f"{path}.name", "name or generateName is required")
     else:
         unit = "characters" if prefix else "bytes"
-        for problem in named(meta.name) if named else names.subdomain_problems(meta.name, unit=unit):
+        for problem in name_problems(meta.name) if name_problems else names.subdomain_problems(meta.name, unit=unit):
             yield invalid(f"{path}.name", meta.name, problem)
     yield from _beside_name(meta, namespaced=namespaced, path=path)
     yield from _own_finalizers(meta, path)
@@ -119,7 +119,7 @@ def _update(new: ObjectMeta, old: ObjectMeta, path: str) -> Errors:
     ):  # fmt: skip
         value = getattr(new, attribute)
         if value != getattr(old, attribute):
-            yield immutable(f"{path}.{name}", Named(value) if name == "uid" else value)
+            yield immutable(f"{path}.{name}", GoNamedString(value) if name == "uid" else value)
     yield from check_labels(new.labels, f"{path}.labels")
     yield from check_annotations(new.annotations, f"{path}.annotations")
     yield from owner_references(new.owner_references, f"{path}.ownerReferences")

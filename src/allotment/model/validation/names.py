@@ -154,12 +154,12 @@ def identifier_problems(text: str) -> Problems:
     return [] if _is_identifier(text) else [_IDENTIFIER_TEXT]
 
 
-def extended_resource(text: str) -> bool:
+def is_extended_resource(text: str) -> bool:
     """Whether a text can name an extended resource: outside kubernetes.io, and countable in a quota."""
-    return not native_resource(text) and not text.startswith("requests.") and not label_key_problems(f"requests.{text}")
+    return not is_native_resource(text) and not text.startswith("requests.") and not label_key_problems(f"requests.{text}")
 
 
-def native_resource(text: str) -> bool:
+def is_native_resource(text: str) -> bool:
     """Whether a resource name is Kubernetes' own: without a domain, or in kubernetes.io."""
     return "/" not in text or "kubernetes.io/" in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, forbidden, invalid, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 _UNKNOWN = "not a valid selector operator"
 
@@ -38,7 +38,7 @@ def _expression(requirement: NodeSelectorRequirement, path: str) -> Errors:
         if len(values) != 1:
             yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        yield invalid(f"{path}.operator", Named(operator), _UNKNOWN)
+        yield invalid(f"{path}.operator", GoNamedString(operator), _UNKNOWN)
     yield from names.label_key(requirement.key, f"{path}.key")
     for index, value in enumerate(values):
         yield from names.label_value(value, f"{path}.values[{index}]")
@@ -46,7 +46,7 @@ def _expression(requirement: NodeSelectorRequirement, path: str) -> Errors:
 
 def _field(requirement: NodeSelectorRequirement, path: str) -> Errors:
     if requirement.operator not in ("In", "NotIn"):
-        yield invalid(f"{path}.operator", Named(requirement.operator), _UNKNOWN)
+        yield invalid(f"{path}.operator", GoNamedString(requirement.operator), _UNKNOWN)
     elif len(requirement.values) != 1:
         yield required(
             f"{path}.values", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from allotment.model.resource import PoolStatus, ResourcePoolStatusRequest, ResourcePoolStatusRequestSpec
 from allotment.model.validation import names
 from allotment.model.validation.conditions import check_conditions
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, duplicate, immutable, invalid, required, too_long, too_many
 from allotment.model.validation.gotext import size
 from allotment.model.validation.metadata import object_meta, object_meta_update
@@ -20,13 +20,13 @@ CONDITIONS_MAX = 10
 VALIDATION_ERROR_MAX = 256
 
 
-def pool_status_request(value: ResourcePoolStatusRequest, _: Context) -> Errors:
+def pool_status_request(value: ResourcePoolStatusRequest, _: ValidationContext) -> Errors:
     """A new request."""
     yield from _once(object_meta(value.metadata, namespaced=False))
     yield from _spec(value.spec)
 
 
-def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: Context) -> Errors:
+def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: ValidationContext) -> Errors:
     """A changed request: its metadata only."""
     yield from _once(object_meta_update(new.metadata, old.metadata))
     if new.spec != old.spec:
@@ -34,7 +34,7 @@ def pool_status_request_update(new: ResourcePoolStatusRequest, old: ResourcePool
 
 
 def pool_status_request_status_update(
-    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: Context
+    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, _: ValidationContext
 ) -> Errors:
     """The answer, which may be given once."""
     yield from _once(_status_update(new, old))

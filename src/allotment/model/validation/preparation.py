@@ -23,7 +23,7 @@ from allotment.model.resource import (
     ResourceSlice,
 )
 from allotment.model.validation import disabled_fields
-from allotment.model.validation.claim_status import shared_device
+from allotment.model.validation.claim_status import shared_device_id
 
 T = TypeVar("T", bound=Object)
 
@@ -117,11 +117,11 @@ def _without_deallocated(new: ResourceClaim, old: ResourceClaim, features: Featu
     if not features.enabled("DRAResourceClaimDeviceStatus") and not old.status.devices:
         return new
     before, after = (
-        {shared_device(result) for result in claim.status.allocation.devices.results}
+        {shared_device_id(result) for result in claim.status.allocation.devices.results}
         if claim.status.allocation is not None
         else set()
         for claim in (old, new)
     )
     gone = before - after
-    devices = tuple(device for device in new.status.devices if shared_device(device) not in gone)
+    devices = tuple(device for device in new.status.devices if shared_device_id(device) not in gone)
     return replace(new, status=replace(new.status, devices=devices))

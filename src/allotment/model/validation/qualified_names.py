@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, invalid, too_long
-from allotment.model.validation.gotext import Named, size
+from allotment.model.validation.gotext import GoNamedString, size
 
 DOMAIN_MAX = 63
 IDENTIFIER_MAX = 32
@@ -33,7 +33,7 @@ def fully_qualified_name(name: str, path: str) -> Errors:
     """A name that must have a domain, as constraints want it."""
     yield from qualified_name(name, path)
     if "/" not in name:
-        yield invalid(path, Named(name), "a fully qualified name must be a domain and a name separated by a slash")
+        yield invalid(path, GoNamedString(name), "a fully qualified name must be a domain and a name separated by a slash")
 
 
 def _identifier(text: str, path: str) -> Errors:

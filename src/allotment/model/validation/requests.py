@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from allotment.model.resource import DeviceRequest, DeviceSubRequest, ExactDeviceRequest
 from allotment.model.validation import names
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, invalid, not_supported, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 from allotment.model.validation.lists import check_set
 from allotment.model.validation.selectors import selectors
 from allotment.model.validation.taints import toleration
@@ -24,12 +24,12 @@ _REFERENCE = "must be the name of a request in the claim or the name of a reques
 RequestNames = Mapping[str, frozenset[str]]
 
 
-def requests(values: Sequence[DeviceRequest], path: str, context: Context) -> Errors:
+def requests(values: Sequence[DeviceRequest], path: str, context: ValidationContext) -> Errors:
     """At most 32 requests, each valid, no name twice."""
     return check_set(values, REQUESTS_MAX, lambda request, at: _request(request, at, context), lambda r: r.name, path)
 
 
-def _request(request: DeviceRequest, path: str, context: Context) -> Errors:
+def _request(request: DeviceRequest, path: str, context: ValidationContext) -> Errors:
     yield from names.label(request.name, f"{path}.name")
     if request.exactly is None and not request.first_available:
         yield required(path, _ONE_OF)
@@ -47,12 +47,12 @@ def _request(request: DeviceRequest, path: str, context: Context) -> Errors:
         )
 
 
-def _alternative(sub: DeviceSubRequest, path: str, context: Context) -> Errors:
+def _alternative(sub: DeviceSubRequest, path: str, context: ValidationContext) -> Errors:
     yield from names.label(sub.name, f"{path}.name")
     yield from _asked(sub, path, context)
 
 
-def _asked(asked: ExactDeviceRequest | DeviceSubRequest, path: str, context: Context) -> Errors:
+def _asked(asked: ExactDeviceRequest | DeviceSubRequest, path: str, context: ValidationContext) -> Errors:
     """What both forms share. Capacity requests are not validated at all in 1.36, names included."""
     yield from names.class_name(asked.device_class_name, f"{path}.deviceClassName")
     yield from selectors(asked.selectors, f"{path}.selectors", context)
@@ -63,7 +63,7 @@ def _asked(asked: ExactDeviceRequest | DeviceSubRequest, path: str, context: Con
         if asked.count <= 0:
             yield invalid(f"{path}.count", asked.count, "must be greater than zero")
     else:
-        yield not_supported(f"{path}.allocationMode", Named(asked.allocation_mode), (ALL, EXACT_COUNT))
+        yield not_supported(f"{path}.allocationMode", GoNamedString(asked.allocation_mode), (ALL, EXACT_COUNT))
     # Not limited: the maximum of 16 tolerations is documentation only.
     for index, item in enumerate(asked.tolerations):
         yield from toleration(item, f"{path}.tolerations[{index}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allotment.model.resource import DeviceSelector
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, forbidden, internal, invalid, required, too_long
 from allotment.model.validation.gotext import size
 from allotment.model.validation.lists import check_list
@@ -14,12 +14,12 @@ SELECTORS_MAX = 32
 EXPRESSION_MAX = 10 * 1024
 
 
-def selectors(values: Sequence[DeviceSelector], path: str, context: Context, *, stored: bool = False) -> Errors:
+def selectors(values: Sequence[DeviceSelector], path: str, context: ValidationContext, *, stored: bool = False) -> Errors:
     """At most 32 selectors whose expressions compile and stay within the cost limit."""
     return check_list(values, SELECTORS_MAX, lambda selector, at: _selector(selector, at, context, stored=stored), path)
 
 
-def _selector(selector: DeviceSelector, path: str, context: Context, *, stored: bool) -> Errors:
+def _selector(selector: DeviceSelector, path: str, context: ValidationContext, *, stored: bool) -> Errors:
     if selector.cel is None:
         yield required(f"{path}.cel")
         return

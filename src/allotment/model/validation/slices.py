@@ -5,11 +5,11 @@ from __future__ import annotations
 from allotment.model.quoting import quote
 from allotment.model.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from allotment.model.validation import attributes, names
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.counters import shared_counters
 from allotment.model.validation.devices import device
 from allotment.model.validation.errors import Errors, immutable, invalid, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 from allotment.model.validation.lists import check_set
 from allotment.model.validation.metadata import object_meta, object_meta_update
 from allotment.model.validation.node_selectors import node_selector
@@ -22,13 +22,13 @@ _ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNode
 _TRUE = "must be either unset or set to true"
 
 
-def resource_slice(value: ResourceSlice, _: Context) -> Errors:
+def resource_slice(value: ResourceSlice, _: ValidationContext) -> Errors:
     """A new slice."""
     yield from object_meta(value.metadata, namespaced=False)
     yield from _spec(value.spec, None)
 
 
-def resource_slice_update(new: ResourceSlice, old: ResourceSlice, _: Context) -> Errors:
+def resource_slice_update(new: ResourceSlice, old: ResourceSlice, _: ValidationContext) -> Errors:
     """A changed slice."""
     yield from object_meta_update(new.metadata, old.metadata)
     yield from _spec(new.spec, old.spec)
@@ -62,8 +62,8 @@ def _spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
     yield from shared_counters(spec.shared_counters or (), "spec.sharedCounters")
 
 
-def _pointer(text: str | None) -> Named | None:
-    return None if text is None else Named(text)
+def _pointer(text: str | None) -> GoNamedString | None:
+    return None if text is None else GoNamedString(text)
 
 
 def _pool(pool: ResourcePool) -> Errors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.model.resource import DeviceTaintRule, DeviceTaintRuleSpec
 from allotment.model.validation import names
 from allotment.model.validation.conditions import check_conditions
-from allotment.model.validation.context import Context
+from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.errors import Errors, too_many
 from allotment.model.validation.metadata import object_meta, object_meta_update
 from allotment.model.validation.taints import taint
@@ -13,19 +13,19 @@ from allotment.model.validation.taints import taint
 CONDITIONS_MAX = 8
 
 
-def taint_rule(value: DeviceTaintRule, _: Context) -> Errors:
+def taint_rule(value: DeviceTaintRule, _: ValidationContext) -> Errors:
     """A new rule."""
     yield from object_meta(value.metadata, namespaced=False)
     yield from _spec(value.spec, None)
 
 
-def taint_rule_update(new: DeviceTaintRule, old: DeviceTaintRule, _: Context) -> Errors:
+def taint_rule_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationContext) -> Errors:
     """A changed rule."""
     yield from object_meta_update(new.metadata, old.metadata)
     yield from _spec(new.spec, old.spec)
 
 
-def taint_rule_status_update(new: DeviceTaintRule, old: DeviceTaintRule, _: Context) -> Errors:
+def taint_rule_status_update(new: DeviceTaintRule, old: DeviceTaintRule, _: ValidationContext) -> Errors:
     """A changed status."""
     yield from object_meta_update(new.metadata, old.metadata)
     conditions = new.status.conditions

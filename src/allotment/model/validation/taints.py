@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.model.resource import DeviceTaint, DeviceToleration
 from allotment.model.validation import names
 from allotment.model.validation.errors import Errors, invalid, not_supported, required
-from allotment.model.validation.gotext import Named
+from allotment.model.validation.gotext import GoNamedString
 
 TAINTS_MAX = 16
 EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -20,7 +20,7 @@ def taint(value: DeviceTaint, path: str, old: DeviceTaint | None = None) -> Erro
         if not value.effect:
             yield required(f"{path}.effect")
         elif value.effect not in EFFECTS:
-            yield not_supported(f"{path}.effect", Named(value.effect), EFFECTS)
+            yield not_supported(f"{path}.effect", GoNamedString(value.effect), EFFECTS)
 
 
 def toleration(value: DeviceToleration, path: str) -> Errors:
@@ -35,6 +35,6 @@ def toleration(value: DeviceToleration, path: str) -> Errors:
     elif not value.operator:
         yield required(f"{path}.operator")
     else:
-        yield not_supported(f"{path}.operator", Named(value.operator), (EQUAL, EXISTS))
+        yield not_supported(f"{path}.operator", GoNamedString(value.operator), (EQUAL, EXISTS))
     if value.effect and value.effect not in EFFECTS:
-        yield not_supported(f"{path}.effect", Named(value.effect), EFFECTS)
+        yield not_supported(f"{path}.effect", GoNamedString(value.effect), EFFECTS)

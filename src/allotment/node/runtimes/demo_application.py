@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
-from allotment.checkout import application, examples
+from allotment.checkout import application_module, examples_folder
 from allotment.node.runtimes.simulated_http import Answer
 
 #: What a container says on its ports where there is no source tree.
@@ -41,8 +41,8 @@ class Site(Protocol):
 
 def demo(environment: Mapping[str, str]) -> Demo | None:
     """The application of one container; None where there is no source tree to take it from."""
-    folder = examples()
-    return None if folder is None else Demo(application(folder, "site").Site(environment))
+    folder = examples_folder()
+    return None if folder is None else Demo(application_module(folder, "site").Site(environment))
 
 
 class Demo:

@@ -35,7 +35,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from allotment.checkout import APPLICATION, examples
+from allotment.checkout import APPLICATION, examples_folder
 from allotment.model.trees import Tree
 from allotment.node.runtimes.runtime import NotStarted
 
@@ -145,7 +145,7 @@ def demo_images() -> Images:
 
     Nothing of a manifest runs in it: neither its command nor its arguments.
     """
-    source, folder = "a file for --images", examples()
+    source, folder = "a file for --images", examples_folder()
     if folder is None:
         return Images((), source)
     command = ("{python}", "-m", APPLICATION)

@@ -16,7 +16,7 @@ from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey
-from allotment.model.pod_groups import is_among, is_group
+from allotment.model.pod_groups import is_consumer, is_group
 from allotment.model.resource import FINALIZER
 from allotment.model.trees import Tree
 from allotment.scheduler.binding.errors import PRE_BIND, NotBound
@@ -102,7 +102,7 @@ class Claims:
             raise NotBound(f"{PRE_BIND}claim {claim.key} got deleted in the meantime")
         if there and decided and _devices(there) != _devices(decided):
             raise NotBound(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")
-        if there and is_among(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
+        if there and is_consumer(status.get("reservedFor") or (), pod.uid, self._groups.of(pod.tree)):
             return True
         if allocation is not None and there:
             raise NotBound(f"{PRE_BIND}claim {claim.key} got allocated elsewhere in the meantime")

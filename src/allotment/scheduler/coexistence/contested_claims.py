@@ -20,7 +20,7 @@ from allotment.cluster.clock import Clock
 from allotment.cluster.errors import StatusError, Unreachable
 from allotment.cluster.resources import CLAIMS, PODS
 from allotment.engine.cluster.inventory import Inventory
-from allotment.model.contested_claims import LABEL, tree_is_set_aside
+from allotment.model.contested_claims import LABEL, is_contested_tree
 from allotment.model.generated_claims import POD_CLAIM_NAME
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import FINALIZER
@@ -132,7 +132,7 @@ class Guards:
             if tree["metadata"].get("uid") != claim.uid:
                 return
             try:
-                if not tree_is_set_aside(tree):
+                if not is_contested_tree(tree):
                     tree = await self._client.update(CLAIMS, {**tree, "metadata": _nobodys(tree["metadata"])})
                     self._claims.noted(tree)
                 if (tree.get("status") or {}).get("reservedFor"):

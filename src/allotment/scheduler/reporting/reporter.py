@@ -314,7 +314,7 @@ class Teller:
                 self._diagnoses[alike] = found
         diagnosis, theirs = found
         if way is not None:
-            inside = inventory.places_of(nodes)
+            inside = inventory.node_mask(nodes)
             ended = bool(self._attempts.devices.of(verdict.pending).stops & inside)
             diagnosis = with_excluded(diagnosis, (way,), ended)
         lines = messages.of_diagnosis(str(pod.key), diagnosis)

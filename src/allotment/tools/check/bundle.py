@@ -15,7 +15,7 @@ from allotment.engine.diagnosis.published_names import Published, published
 from allotment.model.core import Namespace, Node
 from allotment.model.decoding import DecodingError, Manifest, decode
 from allotment.model.features import Features
-from allotment.model.loading import Document, Problem
+from allotment.model.loading import Document, InputProblem
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.tools.views import (
@@ -70,7 +70,7 @@ class Bundle:
         documents: Iterable[Document],
         settings: CheckSettings,
         cluster: TargetCluster | None = None,
-        problems: Iterable[Problem] = (),
+        problems: Iterable[InputProblem] = (),
         namespace: str = "default",
     ) -> None:
         self.documents = tuple(documents)

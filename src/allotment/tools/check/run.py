@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from allotment.model.loading import Problem
+from allotment.model.loading import InputProblem
 from allotment.model.loading.marks import join_path
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.finding import Finding, SourceRange
@@ -20,7 +20,7 @@ def check(bundle: Bundle, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
     return tuple(finding for _, finding in sorted(findings.items()))
 
 
-def _unreadable(problem: Problem) -> Finding:
+def _unreadable(problem: InputProblem) -> Finding:
     """The finding for a file or document that cannot be parsed; rules do not see it."""
     position = problem.position
     where = SourceRange(position.file, position.line, position.column, position.line, position.column)

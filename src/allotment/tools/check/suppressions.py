@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allotment.engine.diagnosis.published_names import did_you_mean
-from allotment.model.loading import Commentary, commentary
+from allotment.model.loading import Comments, find_comments
 from allotment.tools.check.catalog import UNUSED_IGNORE, all_rules
 from allotment.tools.check.finding import Finding, SourceRange
 from allotment.tools.check.selection import is_known_pattern, known_patterns, pattern_matches
@@ -80,7 +80,7 @@ def apply_suppressions(
 
 def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding]:
     """The ignore comments of a file, and findings for malformed ones."""
-    comments = commentary(source)
+    comments = find_comments(source)
     lines = source.splitlines()
     own_line = {comment.line for comment in comments.comments if comment.alone}
     for comment in comments.comments:
@@ -111,19 +111,19 @@ def _parse_comments(file: str, source: str) -> Iterator[_IgnoreComment | Finding
 
 
 def _covered_lines(
-    verb: str, line: int, own_line: set[int], comments: Commentary, lines: list[str]
+    verb: str, line: int, own_line: set[int], comments: Comments, lines: list[str]
 ) -> tuple[int, int] | None:
     """The first and last line that a comment applies to; None if it is misplaced."""
     if verb == "ignore":
         comment = line
         while line in own_line or (line > comment and line <= len(lines) and not lines[line - 1].strip()):
             line += 1
-        return next(((first, last) for first, last in comments.scalars if line in (first, last)), (line, line))
-    start_line = next((start for start in comments.documents if start > line), len(lines) + 1)
+        return next(((first, last) for first, last in comments.multiline_scalars if line in (first, last)), (line, line))
+    start_line = next((start for start in comments.document_starts if start > line), len(lines) + 1)
     if line not in own_line or not all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[line - 1 : start_line - 1]):
         return None
     if verb == "ignore-document":
-        return start_line, next((start - 1 for start in comments.documents if start > start_line), len(lines) + 1)
+        return start_line, next((start - 1 for start in comments.document_starts if start > start_line), len(lines) + 1)
     # ignore-file must be above the first document.
     return (1, len(lines) + 1) if all(_BLANK_OR_COMMENT.fullmatch(text) for text in lines[: line - 1]) else None
 

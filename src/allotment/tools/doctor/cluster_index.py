@@ -12,7 +12,7 @@ from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.pools import Gathering, Pool, PoolStatus, gather_pool
 from allotment.engine.release import release
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.generated_claims import UnresolvedClaim, claim_name
 from allotment.model.meta import Object, ObjectKey
 from allotment.model.resource import (
@@ -231,7 +231,7 @@ class Case:
         """Who has a device, those with admin access too; a claim that was set aside has none."""
         found: defaultdict[DeviceID, list[tuple[ResourceClaim, DeviceRequestAllocationResult]]] = defaultdict(list)
         for claim in self.claims.values():
-            for result in () if is_set_aside(claim) else results_of(claim):
+            for result in () if is_contested(claim) else results_of(claim):
                 found[DeviceID(result.driver, result.pool, result.device)].append((claim, result))
         return found
 
@@ -257,7 +257,7 @@ class Case:
     @cached_property
     def waiting(self) -> Sequence[Pod]:
         """Pods without a node."""
-        return [pod for pod in self.pods if pod.waits]
+        return [pod for pod in self.pods if pod.is_pending]
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
         """The claims that a pod uses, each with its name in the pod; those that are not there are left out."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from allotment.model.resource import ResourceClaim, ResourceSlice
-from allotment.phrases import counted, listed, some
+from allotment.phrases import counted, first_few, listed
 from allotment.tools.doctor.check import Check
 from allotment.tools.doctor.checks import CHECKS
 from allotment.tools.doctor.cluster_index import Case
@@ -54,7 +54,7 @@ def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
         names = [finding.subject for finding in rest]
         objects = tuple(name for finding in rest for name in finding.objects)
         yield Finding(
-            code, severity, f"{len(rest)} more", f"the same kind of trouble: {some(names)}",
+            code, severity, f"{len(rest)} more", f"the same kind of trouble: {first_few(names)}",
             f"To see them all:\n$ allot doctor --only {code} -o wide", objects,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.model.features import GATES, SHOWN_BY, Features, modelled
+from allotment.model.features import GATED_RESOURCES, GATES, Features, modelled_release
 from allotment.model.fields import GROUP
 from allotment.model.known_versions import KNOWN_VERSIONS
 from allotment.model.meta import Object
@@ -41,12 +41,12 @@ def facts_among(values: Iterable[Object]) -> ServerFacts | None:
 def features_of(facts: ServerFacts) -> Features:
     """The release, or the one that stands for it, with the gates that it says or that show in what it serves."""
     told = {name: on for name, on in facts.gates.items() if name in GATES}
-    return Features(modelled(facts.version), {**shown(facts), **told})
+    return Features(modelled_release(facts.version), {**shown(facts), **told})
 
 
 def shown(facts: ServerFacts) -> dict[str, bool]:
     """Gates that are on, for the server serves what it would not without them."""
-    return {gate: True for plural, gate in SHOWN_BY.items() if facts.served.get(plural)}
+    return {gate: True for plural, gate in GATED_RESOURCES.items() if facts.served.get(plural)}
 
 
 def serves_devices(facts: ServerFacts) -> bool:
@@ -56,7 +56,7 @@ def serves_devices(facts: ServerFacts) -> bool:
 
 def stand_in(facts: ServerFacts) -> str:
     """What to know where another release than the cluster's is what it is answered as; empty if none is."""
-    release = modelled(facts.version)
+    release = modelled_release(facts.version)
     if not facts.version or facts.version.removeprefix("v").startswith(f"{release}."):
         return ""
     return f"the cluster is Kubernetes {facts.version}, which is answered as if it were {release}"

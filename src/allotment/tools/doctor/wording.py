@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 
 _MINOR: Final = re.compile(r"v?1\.([0-9]+)")
 
@@ -39,7 +39,7 @@ def about(noun: str, names: Sequence[str]) -> str:
     >>> about("node", ["a"]), about("node", ["a", "b"])
     ('node a', '2 nodes (a, b)')
     """
-    return f"{noun} {names[0]}" if len(names) == 1 else f"{counted(len(names), noun)} ({some(names)})"
+    return f"{noun} {names[0]}" if len(names) == 1 else f"{counted(len(names), noun)} ({first_few(names)})"
 
 
 def of(namespaced: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.objects import Pod
 from allotment.tools.doctor.wording import about
@@ -24,7 +24,7 @@ def crowd(case: Case, names: Sequence[str]) -> str:
     ]
     if len(parts) == 1 and not alone:
         return f"{counted(len(names), 'pod')} of {parts[0]}"
-    return f"{counted(len(names), 'pod')} ({some([*parts, *([f'{alone} made by hand'] if alone else [])])})"
+    return f"{counted(len(names), 'pod')} ({first_few([*parts, *([f'{alone} made by hand'] if alone else [])])})"
 
 
 def maker_of(pod: Pod) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from allotment.engine.cluster.node_selection import NodeFacts, UnusableNodeSelector, selects
-from allotment.model.core import HOSTNAME, Node, Pod, PodSpec, Taint, Toleration
+from allotment.model.core import HOSTNAME_LABEL, Node, Pod, PodSpec, Taint, Toleration
 from allotment.model.node_selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.model.resource import ResourceSlice
-from allotment.phrases import some
+from allotment.phrases import first_few
 
 #: What a cordoned node has.
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -35,11 +35,11 @@ def known_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice]) -> dict[
         taints = node.spec.taints
         if node.spec.unschedulable:  # a controller may have said it by a taint already
             taints = (*(taint for taint in taints if taint.key != UNSCHEDULABLE.key), UNSCHEDULABLE)
-        labels = {HOSTNAME: name, **node.metadata.labels}
+        labels = {HOSTNAME_LABEL: name, **node.metadata.labels}
         known[name] = KnownNode(NodeFacts(name, labels), taints)
     for slice_ in slices:
         for name in nodes_of(slice_):
-            known.setdefault(name, KnownNode(NodeFacts(name, {HOSTNAME: name}), given=False))
+            known.setdefault(name, KnownNode(NodeFacts(name, {HOSTNAME_LABEL: name}), given=False))
     return known
 
 
@@ -99,7 +99,7 @@ def kept_off(nodes: Sequence[str], why: str, having: str = "") -> str:
     """
     one = len(nodes) == 1
     which = "" if not having else ", which has the devices" if one else f" ({having} has the devices)"
-    where = f"{some(nodes)}{which}"
+    where = f"{first_few(nodes)}{which}"
     taint = why.removeprefix("node taint ")
     if taint == why:
         return f"the pod's {why} keeps it off {where}"

@@ -12,7 +12,7 @@ from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.refusal import CODES, Change, Diagnosis, Refused
 from allotment.model.core import PodResourceClaim
 from allotment.model.meta import ObjectKey
-from allotment.model.pod_groups import absent
+from allotment.model.pod_groups import not_found_message
 from allotment.model.resource import ResourceClaimSpec
 from allotment.model.validation import FieldError
 from allotment.phrases import listed
@@ -44,7 +44,7 @@ def no_group(key: ObjectKey, known: Iterable[ObjectKey]) -> Diagnosis:
     """A PodGroup that a pod names and that is not in its namespace."""
     here = [k.name for k in known if k.namespace == key.namespace]
     summary = f'PodGroup "{key.name}" does not exist in namespace {key.namespace}.{did_you_mean(key.name, here)}'
-    return told("group-missing", summary.rstrip("."), kubernetes=f"{absent(key.name)}")
+    return told("group-missing", summary.rstrip("."), kubernetes=f"{not_found_message(key.name)}")
 
 
 #: What a pod's entry can name, and by which field.

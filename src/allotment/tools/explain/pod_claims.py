@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from allotment.engine.refusal import Diagnosis
 from allotment.model.core import Pod
-from allotment.model.generated_claims import generated_claim, is_made_for, not_owner_text
+from allotment.model.generated_claims import generated_claim, is_owned_by, not_owner_message
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimConsumerReference
 from allotment.tools.explain.extended_resources import extended_claim
@@ -56,8 +56,8 @@ def asked(
                 return refused
             named = next((x for x in pod.status.resource_claim_statuses if x.name == entry.name), None)
             claim = claims.get(ObjectKey(namespace, named.resource_claim_name or "")) if named else None
-            if claim is not None and not is_made_for(claim, pod, group):
-                text = not_owner_text(claim, pod, group)
+            if claim is not None and not is_owned_by(claim, pod, group):
+                text = not_owner_message(claim, pod, group)
                 return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
             if claim is None and shared is not None and entry in shared.spec.resource_claims:
                 claim = claim_of(shared, entry, template, claims)

@@ -30,7 +30,7 @@ from allotment.model.resource import (
 )
 from allotment.model.workload_pods import pods_of
 from allotment.node_fit.device_table import DeviceTables
-from allotment.phrases import listed, some
+from allotment.phrases import first_few, listed
 from allotment.tools.explain.diagnosis_cache import Known
 from allotment.tools.explain.extended_requests import asked as extended_resources
 from allotment.tools.explain.extended_resources import plugged
@@ -152,7 +152,7 @@ class _Run:
             found.append(left_out(self.given.gone))
         unknown = [name for name, node in self.nodes.items() if not node.given]
         if unknown and self.given.nodes:
-            found.append(f"no Node object for {some(unknown, 4)}: taken without labels and taints")
+            found.append(f"no Node object for {first_few(unknown, 4)}: taken without labels and taints")
         return found
 
     # --- trying --------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class _Run:
     def _stops(self, ask: Ask, eligible: list[str]) -> bool:
         """Whether Kubernetes gives up for an error on a node, be it one that other claims of the pod do not reach."""
         pending = tuple(ask.pending)
-        return bool(pending and self.tables.of(pending).stops & self.inventory.places_of(eligible))
+        return bool(pending and self.tables.of(pending).stops & self.inventory.node_mask(eligible))
 
     def _among(self, pod: Pod, where: tuple[str, str], eligible: list[str]) -> tuple[frozenset[str], list[str]]:
         """What device plugins have of what the pod asks for, and the nodes where they have just that.
@@ -221,7 +221,7 @@ class _Run:
         for claim in ask.before:
             nodes, _ = self._where_allocated(claim, nodes)
         pending = tuple(ask.pending)
-        return bool(nodes) and (not pending or self._placed(pending, self.inventory.places_of(nodes)) is not None)
+        return bool(nodes) and (not pending or self._placed(pending, self.inventory.node_mask(nodes)) is not None)
 
     def _lacks_class(self, ask: Ask) -> bool:
         wanted = (request.device_class_name for claim in ask.pending for _, request in places(claim))
@@ -273,7 +273,7 @@ class _Run:
         for class_ in old:
             self.inventory.put_class(given.classes[class_.metadata.name])
         try:
-            placed = self._placed(tuple(claims), self.inventory.places_of(nodes))
+            placed = self._placed(tuple(claims), self.inventory.node_mask(nodes))
         finally:
             for class_ in old:
                 self.inventory.put_class(class_)
@@ -322,7 +322,7 @@ class _Run:
                 claims=tuple(self._given(c, ask) for c in ask.before),
                 notes=() if ask.before else ("no claim, so any node will do",),
             )
-        among = -1 if len(eligible) == len(self.nodes) else self.inventory.places_of(eligible)
+        among = -1 if len(eligible) == len(self.nodes) else self.inventory.node_mask(eligible)
         placed = self._placed(pending, among)
         if placed is not None:
             claims = [
@@ -370,7 +370,7 @@ class _Run:
             reached = nodes
             for claim in ask.before:
                 reached, _ = self._where_allocated(claim, reached)
-            placed = self.allocator.place(pending, among=self.inventory.places_of(reached)) if pending else None
+            placed = self.allocator.place(pending, among=self.inventory.node_mask(reached)) if pending else None
             node = placed.node if isinstance(placed, Placed) else ""
             changes: tuple[Change, ...] = ()
             if node and pod is not None and len(rows) < _WITH_CHANGE:
@@ -399,7 +399,7 @@ class _Run:
         rows = [
             NodeReason((node,), Refused("node-not-eligible", "", node, changes=self._way_in(pod, owner, ask, [], node)))
             for node in there[:_WITH_CHANGE]
-            if not pending or self._placed(pending, self.inventory.places_of([node])) is not None
+            if not pending or self._placed(pending, self.inventory.node_mask([node])) is not None
         ]
         way = easiest(rows)
         if way is None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from allotment.engine.refusal import CODES, NO_NODES, SEARCH_GIVEN_UP, Change, Diagnosis, Funnel, Refused
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.explain.report import Answer, Explanation
 
 #: Rows of other nodes' reasons, and names in a list, before the rest is only counted.
@@ -179,7 +179,7 @@ def _reasons(reasons: Diagnosis, wide: bool) -> Iterator[str]:
         rest = others[len(shown) :]
         yield f"  {sum(len(nodes) for nodes, _ in rest)} more nodes for {len(rest)} other reasons (-o wide)"
     if reasons.fitting:
-        yield f"  {some(reasons.fitting, _NAMES)}: would fit, but Kubernetes gives up on the error"
+        yield f"  {first_few(reasons.fitting, _NAMES)}: would fit, but Kubernetes gives up on the error"
     yield from _advice(reasons)
     if reasons.headline.kubernetes:
         yield f"  Kubernetes says: {reasons.headline.kubernetes}"
@@ -249,7 +249,7 @@ def _funnel(funnel: Funnel, where: str) -> Iterator[str]:
     if not funnel.visible:
         return
     for step in funnel.steps:
-        detail = f" – lost {some(step.lost, _NAMES)}" if step.lost and step.left else ""
+        detail = f" – lost {first_few(step.lost, _NAMES)}" if step.lost and step.left else ""
         held = f" – {'; '.join(step.by[:_NAMES])}" if step.by else ""
         yield f"  {step.left:>5}  {_brief(step.text)}{held or detail}"
 

@@ -19,11 +19,11 @@ from allotment.fleet.catalog.allocatable import disk_of
 from allotment.fleet.catalog.instance_type import InstanceType
 from allotment.fleet.catalog.labels import SETTERS
 from allotment.fleet.catalog.price_dates import dated
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.features import Features
 from allotment.model.meta import Object
 from allotment.packing.problem import KeepGoing, Packing, Problem, Progress
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.explain.report import GivenClaim
 from allotment.tools.plan.formulation.conflicts import is_alone
 from allotment.tools.plan.formulation.problem import Question
@@ -168,7 +168,7 @@ class _Planning:
     def _packing(self) -> Packing:
         """A packing of all items that are not gone; what it leaves is gone then."""
         packing = self._solved(self.question.problem)
-        for kind, count in packing.left:
+        for kind, count in packing.unpacked:
             reason = why(self.question, kind)
             # The last of a kind have waited least.
             for item in self._left(kind)[-count:]:
@@ -193,7 +193,7 @@ class _Planning:
         counts = tuple(len(self._left(kind)) for kind in range(len(self.question.kinds)))
         if not any(counts):
             return Packing((), 0, 0)
-        if not problem.bins:
+        if not problem.bin_types:
             return Packing((), 0, 0, tuple((kind, n) for kind, n in enumerate(counts) if n))
         if self._spot is not None:
             problem = replace(problem, group_limits=(*problem.group_limits, ("spot", self._spot)))
@@ -208,7 +208,7 @@ class _Planning:
     def _seated(self, packing: Packing) -> Seated:
         names = Names(node.metadata.name for node in self.demand.given.nodes)
         self._names = names
-        berths = berths_of(self.question, packing.bought, names)
+        berths = berths_of(self.question, packing.bins, names)
         parted = {id(item) for item, reason in self.gone.values() if reason.code == "gang"}
         # Whoever knows of gangs does not let a part of one start.
         items = [[item for item in kind.items if id(item) not in parted] for kind in self.question.kinds]
@@ -345,11 +345,11 @@ class _Planning:
             return Decimal(0)
         # How many of a kind a node should have was decided here; what was asked for may allow more.
         alone = tuple(1 if is_alone(self.demand, kind.model) else None for kind in firm.kinds)
-        each = [alone if any(alone) and HOSTNAME in place.machine.facts.labels else () for place in firm.bins]
-        if firm is self.question and left == packing.left and [bin.each for bin in problem.bins] == each:
+        each = [alone if any(alone) and HOSTNAME_LABEL in place.machine.facts.labels else () for place in firm.bins]
+        if firm is self.question and left == packing.unpacked and [bin.max_items for bin in problem.bin_types] == each:
             bound = packing.bound
         else:
-            bins = tuple(replace(bin, each=most) for bin, most in zip(problem.bins, each, strict=True))
+            bins = tuple(replace(bin, each=most) for bin, most in zip(problem.bin_types, each, strict=True))
             bound = lower_bound(replace(problem, bins=bins), left)
         return Decimal(max(bound, _dearest(problem, counts))) / MICRO
 
@@ -375,7 +375,7 @@ class _Planning:
             if any(self.question.alone(kind.number, place).code == "undecided" for kind in self.question.kinds)
         }
         if undecided:
-            yield f"search for devices given up on {some(sorted(undecided), 3)}; the bound counts it as not fitting"
+            yield f"search for devices given up on {first_few(sorted(undecided), 3)}; the bound counts it as not fitting"
         if late:
             pods = counted(late, "pod is", "pods are")
             yield f"{pods} let in only by others that come; proven if tried again at once, or when all had their turn"
@@ -396,7 +396,7 @@ def _dearest(problem: Problem, left: Sequence[int]) -> int:
     prices: list[int] = []
     for kind, count in enumerate(problem.counts):
         if count > left[kind]:
-            prices.append(min((bin.price for bin in problem.bins if bin.needs[kind] is not None), default=0))
+            prices.append(min((bin.price for bin in problem.bin_types if bin.needs[kind] is not None), default=0))
     return max(prices, default=0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from allotment.model.quota import counts_devices
+from allotment.model.quota import limits_devices
 from allotment.model.trees import Tree
 from allotment.tools.redact.messages import told, words_of
 from allotment.tools.redact.pods import claim_entry, condition, keyed, pod_spec, pod_status
@@ -245,7 +245,7 @@ def _quota(names: Names, tree: Tree) -> Tree:
     status = tree.get("status") or {}
     return {
         "status": {
-            part: {name: amount for name, amount in (status.get(part) or {}).items() if counts_devices(name)}
+            part: {name: amount for name, amount in (status.get(part) or {}).items() if limits_devices(name)}
             for part in ("hard", "used")
         }
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allotment.model.pod_groups import group_of
+from allotment.model.pod_groups import group_name
 from allotment.model.trees import Tree
 from allotment.tools.redact.messages import told
 from allotment.tools.redact.pseudonyms import Names, only
@@ -29,7 +29,7 @@ def pod_spec(names: Names, spec: Tree) -> Tree:
         found["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("priorityClassName"):
         found["priorityClassName"] = names.of("priority", spec["priorityClassName"])
-    if group := group_of(spec):
+    if group := group_name(spec):
         found["schedulingGroup"] = {"podGroupName": names.of("podgroup", group)}
     if spec.get("nodeSelector"):
         found["nodeSelector"] = names.labels(spec["nodeSelector"])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.trees import Tree
 from allotment.vocabulary.driver_detection import telling
 
@@ -84,7 +84,7 @@ class Names:
     def value(self, key: str, value: Any) -> str:
         """The pseudonym of a label's value; yes, no and small numbers are no secret."""
         text = str(value)
-        if key == HOSTNAME:
+        if key == HOSTNAME_LABEL:
             return self.of("node", text)
         if key == "kubernetes.io/metadata.name":
             return self.of("namespace", text)

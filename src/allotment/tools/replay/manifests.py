@@ -19,7 +19,7 @@ from allotment.fleet.device_classes import CLASSES
 from allotment.fleet.modes import ConsumableShares
 from allotment.fleet.nvidia.gpu import DRIVER, Gpu, gpu_uuid
 from allotment.fleet.nvidia.shared_gpus import counted
-from allotment.model.core import HOSTNAME, Node, Pod
+from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import Quantity
 from allotment.model.resource import (
@@ -127,7 +127,7 @@ def pod_tree(pod: TracePod) -> Tree:
 def _at_most(pods: int, selector: Tree) -> Tree:
     """So many of these pods on a node."""
     constraint = {
-        "maxSkew": pods, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+        "maxSkew": pods, "topologyKey": HOSTNAME_LABEL, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
         "minDomains": _ALWAYS,
     }  # fmt: skip
     return {"topologySpreadConstraints": [constraint]}
@@ -162,7 +162,7 @@ def node_tree(node: TraceNode) -> Tree:
     name = name_of(node)
     allocatable = {"cpu": f"{node.cpu_milli}m", "pods": str(_ALWAYS)}
     allocatable["memory"] = f"{node.memory_mib}Mi" if node.memory_mib is not None else f"{_ALWAYS}Gi"
-    labels = {HOSTNAME: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    labels = {HOSTNAME_LABEL: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
     return {
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
         "status": {"allocatable": allocatable, "capacity": dict(allocatable)},

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 
 #: A GPU in thousandths, as traces count shares.
 WHOLE: Final = 1000
@@ -62,7 +62,7 @@ class TraceNode:
 class UnreadableTrace(Exception):
     """Raised when rows of a trace cannot be used, with everything that is wrong."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[InputProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems[:3])))
 
@@ -195,7 +195,7 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
     form = next((form for form in forms if set(form[0]) <= set(columns)), None)
     if form is None:
         raise UnreadableTrace([_unknown_form(Position(file, head + 1, 1), forms, what, columns)])
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     found: dict[str, _Read] = {}
     first: dict[str, int] = {}
     for number, line in enumerate(lines[head + 1 :], head + 2):
@@ -204,7 +204,7 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
         cells = next(csv.reader([line]))
         if len(cells) != len(columns):
             words = f"wanted {len(columns)} fields as the first line has, found {len(cells)}"
-            problems.append(Problem(code="bad-row", message=words, position=Position(file, number, 1)))
+            problems.append(InputProblem(code="bad-row", message=words, position=Position(file, number, 1)))
             continue
         row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
         try:
@@ -216,23 +216,23 @@ def _read(text: str, file: str, forms: _Forms[_Read], what: str, name_of: Callab
         if name in found:
             words = f"{name!r} is there twice: wanted each name once"
             hint = f"the first is on line {first[name]}"
-            problems.append(Problem(code="bad-row", message=words, position=Position(file, number, 1), hint=hint))
+            problems.append(InputProblem(code="bad-row", message=words, position=Position(file, number, 1), hint=hint))
             continue
         found[name] = one
         first[name] = number
     if problems:
         raise UnreadableTrace(problems)
     if not found:
-        raise UnreadableTrace([Problem(code="no-object", message=f"no {what}", position=Position(file, 1, 1))])
+        raise UnreadableTrace([InputProblem(code="no-object", message=f"no {what}", position=Position(file, 1, 1))])
     return tuple(found.values())
 
 
-def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: list[str]) -> Problem:
+def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: list[str]) -> InputProblem:
     # The form that it resembles most is what was probably meant.
     wanted = max(forms, key=lambda form: len(set(form[0]) & set(columns)))[0]
     lacking = ", ".join(column for column in wanted if column not in columns)
     others = " or ".join(",".join(form[0]) for form in forms)
-    return Problem(
+    return InputProblem(
         code="bad-header",
         message=f"wanted a list of {what}, found a first line without {lacking}",
         position=position,
@@ -240,12 +240,12 @@ def _unknown_form(position: Position, forms: _Forms[_Read], what: str, columns: 
     )
 
 
-def _wrong(file: str, number: int, line: str, columns: list[str], row: Row, wrong: _Wrong) -> Problem:
+def _wrong(file: str, number: int, line: str, columns: list[str], row: Row, wrong: _Wrong) -> InputProblem:
     at = columns.index(wrong.column)
     cells = line.split(",")
     column = 1 + sum(len(cell) + 1 for cell in cells[:at]) if len(cells) == len(columns) else 1
     found = row[wrong.column]
-    return Problem(
+    return InputProblem(
         code="bad-row",
         message=f"{wrong.column}: wanted {wrong.wanted}, found {found!r}"
         if found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.model.features import RELEASES, Features
-from allotment.model.fields import GROUP, kinds_of, since, versions_of
+from allotment.model.fields import GROUP, introduced_in, kinds_of, versions_of
 from allotment.model.trees import Tree
 from allotment.tools.schema.definitions import Definitions
 
@@ -93,5 +93,5 @@ def _version(kind: str, kube: str) -> str:
 
 
 def _is_in(version: str, kind: str, kube: str) -> bool:
-    first = since(version, kind)
+    first = introduced_in(version, kind)
     return not first or RELEASES.index(first) <= RELEASES.index(kube)

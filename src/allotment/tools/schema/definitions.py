@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from allotment.model.features import GATES, Features
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
 from allotment.tools.schema.descriptions import MEANINGS, SERVER_WRITES
 from allotment.tools.schema.parameters import parameter_definitions
@@ -31,7 +31,7 @@ _VALUES: Final[dict[str, Tree]] = {
 _CONTAINER_CLAIM: Final = frozenset({"name", "request"})
 
 
-def _name(shape: Shape) -> str:
+def _name(shape: TypeShape) -> str:
     """The name by which a type is described; Kubernetes has two types that are called ResourceClaim."""
     return "ContainerClaim" if shape.fields.keys() == _CONTAINER_CLAIM else shape.bare_name
 
@@ -54,7 +54,7 @@ class Definitions:
         }  # fmt: skip
         return reference
 
-    def _struct(self, shape: Shape) -> str:
+    def _struct(self, shape: TypeShape) -> str:
         # Types of one name in several groups (v1.Condition) are told apart by their package.
         key = f"{shape.package}.{shape.bare_name}"
         if key in self._names:
@@ -83,7 +83,7 @@ class Definitions:
             self.built.update(parameter_definitions())
         return f"#/definitions/{name}"
 
-    def _field(self, owner: Shape, field: str) -> Tree:
+    def _field(self, owner: TypeShape, field: str) -> Tree:
         name = f"{_name(owner)}.{field}"
         suggested = FIELDS.get(name)
         built = suggested() if suggested is not None else self._value(owner.fields[field].shape)
@@ -98,7 +98,7 @@ class Definitions:
         # Beside a reference draft-07 reads nothing else.
         return {"description": told, "allOf": [built]} if "$ref" in built else {"description": told, **built}
 
-    def _value(self, shape: Shape) -> Tree:
+    def _value(self, shape: TypeShape) -> Tree:
         if shape.form == "struct":
             return {"$ref": self._struct(shape)}
         if shape.form == "slice" and shape.element is not None:

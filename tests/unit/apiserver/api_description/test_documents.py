@@ -16,7 +16,7 @@ from allotment.apiserver.built_in_kinds import built_in_kinds
 from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import Kind
 from allotment.model.features import Features
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -247,7 +247,7 @@ def test_a_custom_kind_is_described_by_its_own_schema(kinds: list[Kind]) -> None
     schema = {"type": "object", "properties": {"spec": spec}}
     widget = Kind(
         "stable.example.com", ("v1",), "Widget", "widgets", True, "widget", ("wd",), subresources=("scale", "status"),
-        shapes={"v1": Shape("struct", "Widget")}, schemas={"v1": schema},
+        shapes={"v1": TypeShape("struct", "Widget")}, schemas={"v1": schema},
     )  # fmt: skip
     documents = Documents([*kinds, widget])
     document = tree(ask(documents, "/openapi/v3/apis/stable.example.com/v1"))

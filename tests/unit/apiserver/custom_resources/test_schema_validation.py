@@ -17,7 +17,7 @@ from allotment.apiserver.custom_resources.shapes import object_shape, shape_from
 from allotment.apiserver.custom_resources.structural_schema import schema_problems
 from allotment.apiserver.custom_resources.validation_rules import Judge
 from allotment.model.pruning import prune
-from allotment.model.strict_decoding import check
+from allotment.model.strict_decoding import strict_decode
 from allotment.model.trees import Tree
 from tests.unit.apiserver.shelf import Shelf
 
@@ -90,8 +90,8 @@ def test_unknown_fields_are_named_and_go() -> None:
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "odd": 1},
         "spec": {"size": "x", "nope": 1, "free": {"nope": 1}, "parts": [{"id": "a", "nope": 2}]},
     }  # fmt: skip
-    checked = check(tree, "example.com/v1", "Widget", object_shape(SCHEMA))
-    assert [misfit.message for misfit in checked.misfits] == [
+    checked = strict_decode(tree, "example.com/v1", "Widget", object_shape(SCHEMA))
+    assert [misfit.message for misfit in checked.violations] == [
         'unknown field "metadata.odd"', 'unknown field "spec.nope"', 'unknown field "spec.parts[0].nope"',
     ]  # fmt: skip
     # A wrong type is for the schema to judge, with everything else that is wrong.

@@ -10,7 +10,7 @@ from typing import Any
 from allotment.apiserver.streams.kubelets import Sizes, Write
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
-from allotment.model.validation.errors import failure
+from allotment.model.validation.errors import failure_status
 
 POD: Tree = {
     "metadata": {"name": "web", "namespace": "shop"},
@@ -79,7 +79,7 @@ class Nodes:
                 case ["sleep"]:
                     await asyncio.Event().wait()
                 case _:
-                    raise StatusError(failure(400, "BadRequest", f"{command[0]}: not found"))
+                    raise StatusError(failure_status(400, "BadRequest", f"{command[0]}: not found"))
         except asyncio.CancelledError:
             self.cancelled += 1
             raise

@@ -13,7 +13,7 @@ from allotment.apiserver.writes.managed_fields import only_times_differ, updated
 from allotment.apiserver.writes.server_side_apply import apply
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of
-from allotment.model.normal_form import normal
+from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -24,7 +24,7 @@ def applied(live: Tree | None, tree: Tree, manager: str = "m", *, force: bool = 
     result = apply(live, tree, shape, manager=manager, api_version=tree["apiVersion"], force=force, now=now)
     if result is live:
         return result
-    result = normal(result, shape)
+    result = normalize(result, shape)
     return live if live is not None and only_times_differ(live, result) else result
 
 

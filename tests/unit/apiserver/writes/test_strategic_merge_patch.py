@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from allotment.apiserver.writes.strategic_merge_patch import apply_strategic
 from allotment.cluster.errors import StatusError
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.trees import Tree
 
 
-def pod_shape() -> Shape:
+def pod_shape() -> TypeShape:
     shape = shape_of("v1", "Pod")
     assert shape is not None
     return shape

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.cli.output.errors import MOST_SHOWN, BadInput, describe, finding
-from allotment.model.problems import Position, Problem
+from allotment.model.problems import InputProblem, Position
 
 
-def problem(line: int = 2, column: int = 5, message: str = "bad", hint: str = "") -> Problem:
-    return Problem(code="wrong", message=message, position=Position("a.yaml", line, column), hint=hint)
+def problem(line: int = 2, column: int = 5, message: str = "bad", hint: str = "") -> InputProblem:
+    return InputProblem(code="wrong", message=message, position=Position("a.yaml", line, column), hint=hint)
 
 
 def test_a_finding_shows_the_line_with_a_caret() -> None:

@@ -56,7 +56,9 @@ class Node:
 
     def _planned(self, uid: str, result: AllocationResult) -> tuple[AllocatedClaim, Any]:
         granted = tuple(
-            AllocatedDevice(one.request, one.pool, one.device, share_id=one.share_id or "", consumed_capacity=one.consumed_capacity)
+            AllocatedDevice(
+                one.request, one.pool, one.device, share_id=one.share_id or "", consumed_capacity=one.consumed_capacity
+            )
             for one in result.devices.results
         )
         claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))

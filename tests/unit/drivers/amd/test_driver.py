@@ -46,7 +46,9 @@ class Node:
     def restarted(self) -> AmdDriver:
         mode = self.machine.mode
         vocabulary = mode.vocabulary if isinstance(mode, Partitioned) else "v1"
-        self.driver = AmdDriver(self.hardware, "n1", auto_partition=isinstance(mode, AutoPartition), vocabulary=vocabulary)
+        self.driver = AmdDriver(
+            self.hardware, "n1", auto_partition=isinstance(mode, AutoPartition), vocabulary=vocabulary
+        )
         return self.driver
 
     async def devices(self) -> dict[str, Device]:
@@ -55,7 +57,14 @@ class Node:
 
     async def prepare(self, uid: str, *devices: str, partitions: int = 1, admin: bool = False) -> dict[str, Any]:
         granted = tuple(
-            AllocatedDevice("gpu", "n1", one, share_id=uid, consumed_capacity={"partitions": Quantity.of_int(partitions)}, admin_access=admin)
+            AllocatedDevice(
+                "gpu",
+                "n1",
+                one,
+                share_id=uid,
+                consumed_capacity={"partitions": Quantity.of_int(partitions)},
+                admin_access=admin,
+            )
             for one in devices
         )
         claim = AllocatedClaim(uid, "shop", uid, granted, tuple(self.plans.values()))
@@ -208,14 +217,14 @@ async def test_a_gpu_is_divided_for_a_claim_and_whole_again_after_the_last(node:
     await node.unprepare("b")
     await node.unprepare("c")
     assert await node.modes() == ["spx_nps1"] * 8
-    assert node.hardware.machine.reloads == 0
+    assert node.hardware.simulated_files.reloads == 0
 
 
 @on_a_node("mi300x-8x-oam/auto")
 async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
     await node.prepare("a", "gpu-0-cpx-nps4")
     assert await node.modes() == ["cpx_nps4"] * 8
-    assert node.hardware.machine.reloads == 1
+    assert node.hardware.simulated_files.reloads == 1
     devices = await node.devices()
     tainted = {name for name, one in devices.items() if one.taints}
     assert tainted == {name for name in devices if not name.endswith("nps4")}
@@ -225,7 +234,7 @@ async def test_the_memory_mode_is_the_whole_node_s(node: Node) -> None:
     with pytest.raises(ClaimError, match="needs memory mode NPS1, but the node's GPUs are used in NPS4"):
         await node.prepare("b", "gpu-1-spx-nps1")
     await node.prepare("c", "gpu-3-cpx-nps4", partitions=8)
-    assert node.hardware.machine.reloads == 1
+    assert node.hardware.simulated_files.reloads == 1
     await node.unprepare("a")
     await node.unprepare("c")
     assert await node.modes() == ["spx_nps1"] * 8

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from allotment.drivers.amd.driver import AmdDriver
 from allotment.drivers.amd.hardware import GpuHealth
-from allotment.drivers.amd.health import condition
+from allotment.drivers.amd.health import health_update
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.kernel_files import HostFiles
 from allotment.drivers.amd.simulated.hardware import SimulatedHardware
@@ -81,13 +81,13 @@ def test_troubles_are_noticed_on_a_host(tmp_path: Path) -> None:
 
 
 def test_both_troubles_are_told_at_once() -> None:
-    one = condition("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
+    one = health_update("gpu-1-128", GpuHealth(lost=True, errors=(("umc", 2), ("sdma", 1))))
     assert told(one) == ("gpu-1-128", "Unhealthy", {LOST: "", RAS: "umc"})
     assert one.message == (
         "the GPU is lost: it no longer answers; errors that could not be corrected in umc: 2; "
         "errors that could not be corrected in sdma: 1"
     )
-    assert condition("gpu-1-128", GpuHealth()) == HealthUpdate("gpu-1-128", "Healthy")
+    assert health_update("gpu-1-128", GpuHealth()) == HealthUpdate("gpu-1-128", "Healthy")
 
 
 def test_every_partition_of_an_ill_gpu_is_tainted_until_it_is_well() -> None:

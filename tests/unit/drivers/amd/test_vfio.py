@@ -274,7 +274,9 @@ def test_a_gpu_that_a_program_has_open_is_waited_for_and_refused(tmp_path: Path)
         (opened / "4").symlink_to("/dev/dri/renderD128")
         with pytest.raises(HardwareError, match="process 123 has it open"):
             await pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=0.01)
-        waiting = asyncio.ensure_future(pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=5))
+        waiting = asyncio.ensure_future(
+            pci_binding.bind(files, "0000:05:00.0", "vfio-pci", node.call, release_seconds=5)
+        )
         await asyncio.sleep(0.02)
         (opened / "4").unlink()
         await waiting

@@ -34,7 +34,9 @@ class Simulated(NamedTuple):
         """The plan of a claim."""
         return self.driver.plan(AllocatedClaim(uid, "default", uid, granted, others))
 
-    async def prepare(self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()) -> tuple[Tree, PreparedClaim]:
+    async def prepare(
+        self, uid: str, *granted: AllocatedDevice, others: tuple[Tree, ...] = ()
+    ) -> tuple[Tree, PreparedClaim]:
         """Prepare a claim: its plan and what came of it."""
         claim = AllocatedClaim(uid, "default", uid, granted, others)
         plan = self.driver.plan(claim)

@@ -272,7 +272,7 @@ def test_on_hopper_mig_is_switched_on_with_the_first_and_off_with_the_last() -> 
 
 def test_a_whole_gpu_is_given_when_it_has_left_mig() -> None:
     async def story(n: Simulated) -> None:
-        with n.hardware._kept.change() as state:
+        with n.hardware._state_file.change() as state:
             state.cards[n.pci[0]].mig = True  # a monitor had it open when its last MIG device went
         n.faults.fail("leave_mig")
         with pytest.raises(ClaimError, match=r"preparing gpu-0: .*leave_mig"):

@@ -49,7 +49,9 @@ def test_a_critical_event_keeps_schedulers_away() -> None:
         assert await listening.news() == []
         n.hardware.report_xid(n.pci[1], 48)
         taint = DeviceTaint(key="gpu.nvidia.com/xid", value="48", effect="NoSchedule")
-        assert await listening.news() == [HealthUpdate("gpu-1", "Unhealthy", "Xid 48: double-bit memory error", (taint,))]
+        assert await listening.news() == [
+            HealthUpdate("gpu-1", "Unhealthy", "Xid 48: double-bit memory error", (taint,))
+        ]
 
     on(story)
 

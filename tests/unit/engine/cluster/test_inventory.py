@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.engine import Allocated, Allocator, DeviceID, NotPlaced, Placed, Unfit
-from allotment.engine.cluster.journal import Journal
+from allotment.engine.cluster.journal import ChangeJournal
 from allotment.model.features import Features
 from allotment.model.meta import ObjectKey, ObjectMeta
 from allotment.model.resource import DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
@@ -174,23 +174,23 @@ def test_placement_looks_only_at_the_places_it_may() -> None:
     nodes = tuple(f"n{i}" for i in range(4))
     made = inventory(*(slice_of(device("a"), node=node) for node in nodes), nodes=nodes)
     allocator = Allocator(made)
-    placed = allocator.place(ONE, start=2, among=made.places_of(["n1", "gone"]))
+    placed = allocator.place(ONE, start=2, among=made.node_mask(["n1", "gone"]))
     assert isinstance(placed, Placed)
     assert placed.node == "n1"
     made.allocate(key(ONE[0]), placed.results[0])
-    assert isinstance(allocator.place(ONE, among=made.places_of(["n1", "gone"])), NotPlaced)
+    assert isinstance(allocator.place(ONE, among=made.node_mask(["n1", "gone"])), NotPlaced)
 
 
 def test_a_journal_tells_what_changed_since_a_place_or_that_everything_did() -> None:
-    journal = Journal()
+    journal = ChangeJournal()
     start = journal.end
-    journal.note(7, 1)
+    journal.append(7, 1)
     assert journal.since(start) == [7]
     assert journal.since(journal.end) == []
-    journal.forget()
+    journal.mark_all_changed()
     assert journal.since(start) is None
     now = journal.end
     for _ in range(10_000):
-        journal.note(1, 1)
+        journal.append(1, 1)
     assert journal.since(now) is None
     assert journal.since(journal.end - 1) == [1]

@@ -18,11 +18,11 @@ from allotment.fleet.catalog.export import (
 from allotment.model.core import Node
 from allotment.model.features import Features
 from allotment.model.resource import ResourceSlice
-from allotment.model.validation import Context
+from allotment.model.validation import ValidationContext
 from allotment.model.validation.slices import resource_slice
 from tests.unit.fleet.catalog.conftest import Type
 
-CONTEXT = Context(Features(kube="1.36"), lambda expression, stored: ())
+CONTEXT = ValidationContext(Features(kube="1.36"), lambda expression, stored: ())
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 

@@ -9,11 +9,11 @@ from allotment.fleet import FleetError, accelerators, parse_fleet, slices_of
 from allotment.fleet.catalog import InstanceType, Template, catalog, modes_of, template_of
 from allotment.model.features import Features
 from allotment.model.resource import Device
-from allotment.model.validation import Context
+from allotment.model.validation import ValidationContext
 from allotment.model.validation.slices import resource_slice
 from tests.unit.fleet.catalog.conftest import Type
 
-CONTEXT = Context(Features(kube="1.36"), lambda expression, stored: ())
+CONTEXT = ValidationContext(Features(kube="1.36"), lambda expression, stored: ())
 USABLE = [one for one in catalog() if not one.unusable]
 ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from allotment.model.editing.edits import Edit, InsertItem, Lift, Nest, Remove, RenameKey, ReplaceText, SetValue
-from allotment.model.editing.formatting import double, is_plain, single
+from allotment.model.editing.formatting import double_quoted, is_plain, single_quoted
 from allotment.model.loading.marks import Path
 
 KEYS = ("name", "spec", "on", "gpu.nvidia.com/type", "8.0", "a b", "x#y", "values", "é", "source", "exactly", "count")
@@ -161,8 +161,8 @@ class Scribe:
 
     def _quoted(self, text: str) -> str:
         if text.isprintable() and self._maybe():
-            return single(text)
-        return double(text)
+            return single_quoted(text)
+        return double_quoted(text)
 
     def _flow(self, inner: Any, *, block: bool = False) -> str:
         if isinstance(inner, dict):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from allotment.model.editing.edits import Edit, EditError, RenameKey, ReplaceText, SetValue
 from allotment.model.editing.rewriting import rewrite
-from allotment.model.editing.tree_edits import edited, same
+from allotment.model.editing.tree_edits import apply_edits, json_equal
 from allotment.model.loading import Document, load_text
-from allotment.model.loading.comments import commentary
+from allotment.model.loading.comments import find_comments
 from tests.unit.model.editing.manifests import Scribe, edit, tree
 
 OTHERS = "# others\nkind: Other # o\nlist: [a,  'b']\n"
@@ -34,7 +34,7 @@ def written(random: Random) -> tuple[str, Document]:
 
 
 def _comments(text: str) -> list[str]:
-    return sorted(comment.text for comment in commentary(text).comments)
+    return sorted(comment.text for comment in find_comments(text).comments)
 
 
 @given(st.integers(), st.integers(1, 4))
@@ -43,13 +43,13 @@ def test_edits_are_done_and_comments_stay(seed: int, number: int) -> None:
     text, document = written(random)
     edits: list[Edit] = [edit(random, document.tree) for _ in range(number)]
     try:
-        wanted = edited(document.tree, edits)
+        wanted = apply_edits(document.tree, edits)
     except EditError:
         assume(False)
     new = rewrite(text, "f.yaml", [(document, one) for one in edits])
     after = load_text(new, "f.yaml")
     assert not after.problems
-    assert same(after.documents[document.index].tree, wanted)
+    assert json_equal(after.documents[document.index].tree, wanted)
     others = OTHERS.replace("\n", "\r\n") if "\r\n" in text else OTHERS
     assert new.count(others) == text.count(others)
     if not document.origin.json:
@@ -87,6 +87,6 @@ def test_real_manifests(shared: Callable[[str], Path], turn: int) -> None:
             for _ in range(2):
                 one = edit(random, document.tree)
                 new = rewrite(text, file.name, [(document, one)])
-                assert same(load_text(new).documents[document.index].tree, edited(document.tree, [one]))
+                assert json_equal(load_text(new).documents[document.index].tree, apply_edits(document.tree, [one]))
                 done += 1
     assert done > 100

@@ -22,7 +22,7 @@ from allotment.model.editing.edits import (
     ReplaceText,
     SetValue,
 )
-from allotment.model.editing.tree_edits import edited, same
+from allotment.model.editing.tree_edits import apply_edits, json_equal
 from tests.unit.model.editing.manifests import edit, tree
 
 CLAIM: dict[str, Any] = {
@@ -32,7 +32,7 @@ CLAIM: dict[str, Any] = {
 
 
 def requests(*edits: Edit) -> Any:
-    return edited(CLAIM, edits)["spec"]["requests"]
+    return apply_edits(CLAIM, edits)["spec"]["requests"]
 
 
 def test_several_edits_have_the_paths_of_the_document_as_it_is_written() -> None:
@@ -52,7 +52,7 @@ def test_several_edits_have_the_paths_of_the_document_as_it_is_written() -> None
 
 def test_changes_of_one_string_count_from_the_string_as_it_is_written() -> None:
     changes = [ReplaceText(("kind",), 0, 8, "Device"), ReplaceText(("kind",), 8, 13, "Class")]
-    assert edited(CLAIM, changes)["kind"] == edited(CLAIM, changes[::-1])["kind"] == "DeviceClass"
+    assert apply_edits(CLAIM, changes)["kind"] == apply_edits(CLAIM, changes[::-1])["kind"] == "DeviceClass"
 
 
 def test_fields_come_where_they_are_wanted() -> None:
@@ -62,8 +62,8 @@ def test_fields_come_where_they_are_wanted() -> None:
 
 
 def test_null_is_an_empty_mapping_or_list() -> None:
-    assert edited(CLAIM, [SetValue(("spec", "empty", "a"), 1)])["spec"]["empty"] == {"a": 1}
-    assert edited(CLAIM, [InsertItem(("spec", "empty"), 0, 1)])["spec"]["empty"] == [1]
+    assert apply_edits(CLAIM, [SetValue(("spec", "empty", "a"), 1)])["spec"]["empty"] == {"a": 1}
+    assert apply_edits(CLAIM, [InsertItem(("spec", "empty"), 0, 1)])["spec"]["empty"] == [1]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_null_is_an_empty_mapping_or_list() -> None:
 )
 def test_what_does_not_fit_is_refused(edits: list[Edit], reason: str) -> None:
     with pytest.raises(EditError) as error:
-        edited(CLAIM, edits)
+        apply_edits(CLAIM, edits)
     assert reason in str(error.value)
 
 
@@ -106,11 +106,11 @@ def test_the_given_tree_never_changes(seed: int) -> None:
     given_tree = tree(random)
     before = copy.deepcopy(given_tree)
     with suppress(EditError):
-        assert edited(given_tree, [edit(random, given_tree)]) is not given_tree
-    assert same(given_tree, before)
+        assert apply_edits(given_tree, [edit(random, given_tree)]) is not given_tree
+    assert json_equal(given_tree, before)
 
 
 def test_one_and_true_are_two_values() -> None:
-    assert same({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
+    assert json_equal({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
     for one, other in [(1, True), (1, 1.0), ("1", 1), ([1], [1, 1]), ({"a": 1}, {"b": 1})]:
-        assert not same(one, other)
+        assert not json_equal(one, other)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model.loading import Document, load_text
-from allotment.model.loading.character_offsets import letters
+from allotment.model.loading.character_offsets import character_offsets
 
 
 def document(text: str) -> Document:
@@ -88,7 +88,7 @@ def test_flow_scalars_as_people_write_them(inner: str, form: str) -> None:
 @given(st.text(max_size=8))
 def test_strings_of_json(value: str) -> None:
     text = json.dumps(value)
-    assert letters(text, 0, len(text), -1).value == value
+    assert character_offsets(text, 0, len(text), -1).value == value
 
 
 def agrees(text: str) -> None:
@@ -101,7 +101,7 @@ def agrees(text: str) -> None:
     for event in events:
         assert event.start_mark is not None
         assert event.end_mark is not None
-        found = letters(text, event.start_mark.index, event.end_mark.index, max(depth, 0))
+        found = character_offsets(text, event.start_mark.index, event.end_mark.index, max(depth, 0))
         assert found.value == event.value, text
         assert all(start <= stop for start, stop in zip(found.starts, found.stops, strict=True))
         assert all(stop <= start for stop, start in zip(found.stops, found.starts[1:], strict=False))

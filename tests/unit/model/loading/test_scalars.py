@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.model.loading import load_text
-from allotment.model.loading.scalars import ScalarError, plain
+from allotment.model.loading.scalars import ScalarError, plain_value
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from allotment.model.loading.scalars import ScalarError, plain
     ],
 )  # fmt: skip
 def test_plain_scalars(text: str, value: object) -> None:
-    found = plain(text)
+    found = plain_value(text)
     assert (type(found), found) == (type(value), value)
 
 
@@ -55,7 +55,7 @@ def test_tags_quotes_and_keys(text: str, tree: object) -> None:
 @given(st.text(alphabet="0123456789+-._eExXbBoOyYnN~<", max_size=8))
 def test_any_scalar_is_a_json_value_or_an_error(text: str) -> None:
     try:
-        value = plain(text)
+        value = plain_value(text)
     except ScalarError:
         assert text.lower().lstrip("+-") in (".nan", ".inf")
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.model.fields import Shape, shape_of, versions_of
+from allotment.model.fields import TypeShape, shape_of, versions_of
 from allotment.tools.redact import redacted
 from allotment.tools.redact.objects import _KINDS as KINDS
 
@@ -47,7 +47,7 @@ _KEPT = r"""
 _LISTED = re.compile("|".join(f"(?:{line.strip()})" for line in _KEPT.strip().splitlines()))
 
 
-def planted(shape: Shape, path: str, words: dict[str, str], above: tuple[str, ...] = ()) -> Any:
+def planted(shape: TypeShape, path: str, words: dict[str, str], above: tuple[str, ...] = ()) -> Any:
     """A value with every field filled; of each text ``words`` knows where it is."""
     if shape.form == "struct":
         if above.count(shape.name) > 1:

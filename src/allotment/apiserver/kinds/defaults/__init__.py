@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from allotment.apiserver.kinds.defaults import cluster, core, pods, workloads
 from allotment.apiserver.kinds.defaults.combinators import Fill, absent, empty
 from allotment.apiserver.kinds.defaults.quantities import rounded_up
-from allotment.model.fields import GROUP, Shape, shape_of
+from allotment.model.fields import GROUP, TypeShape, shape_of
 from allotment.model.trees import Tree
 
 Walk = Callable[..., Any]
@@ -45,7 +45,7 @@ class _Plan(NamedTuple):
     inner: tuple[tuple[str, Walk, bool], ...]
 
 
-def _compiled(shape: Shape, known: dict[int, Walk | None]) -> Walk | None:
+def _compiled(shape: TypeShape, known: dict[int, Walk | None]) -> Walk | None:
     """What to do with a value of a type; None where nothing within has defaults."""
     key = id(shape)
     if key in known:
@@ -71,7 +71,7 @@ def _compiled(shape: Shape, known: dict[int, Walk | None]) -> Walk | None:
     return made
 
 
-def _own(shape: Shape) -> Fill | None:
+def _own(shape: TypeShape) -> Fill | None:
     """The defaults of a struct: those its type declares field by field, and those that need a thought."""
     pointers = {
         name: field.default for name, field in shape.fields.items() if field.default is not None and field.pointer

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from allotment.apiserver.kinds.defaults.combinators import Fill, absent, each, empty, when_absent, when_empty, within
-from allotment.model.pod_resources import defaulted
+from allotment.model.pod_resources import with_default_requests
 from allotment.model.trees import Tree
 
 _COMPONENT: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -53,7 +53,7 @@ _OLD_INIT_CONTAINERS: Final = frozenset(
 def pod(tree: Tree) -> Tree:
     """What only a pod itself gets, and a template of one does not."""
     spec: Tree = tree.get("spec") or {}
-    filled = absent(defaulted(spec), {"enableServiceLinks": True})
+    filled = absent(with_default_requests(spec), {"enableServiceLinks": True})
     if filled.get("hostNetwork"):
         filled = each(each(filled, "containers", _host_ports), "initContainers", _host_ports)
     if (filled.get("terminationGracePeriodSeconds") or 0) < 0:

@@ -1,9 +1,9 @@
-"""What the DRA environment declares: every function with its overloads, as text tables.
+"""Function declarations of the DRA environment, as text tables of functions and their overloads.
 
-A line is ``function  overload-id  signature``; ``receiver.(parameters) result`` is a member call and
-``(parameters) result`` a global one; a single capital letter is a type parameter. The overload ids are upstream's: the
-cost rules and the run time are keyed by them. The order of the lines is upstream's too, because the checker numbers
-type variables in that order and error texts can show the numbers.
+A line is ``function  overload-id  signature``. ``receiver.(parameters) result`` declares a member call and
+``(parameters) result`` a global one; a single capital letter is a type parameter. Cost rules and the run time are keyed
+by upstream's overload ids. The lines are in upstream's order, because the checker numbers type variables in that order
+and error texts can contain the numbers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from allotment.cel.checking.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of a function. ``params`` includes the receiver of a member call; ``type_params`` are the
-    distinct type parameters in order of appearance."""
+    """One signature of a function. ``params`` includes the receiver of a member call; ``type_params`` are the distinct
+    type parameters in order of appearance."""
 
     id: str
     params: tuple[Type, ...]
@@ -30,7 +30,7 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDeclaration:
-    """A name with its overloads, member and global ones apart, each in declaration order."""
+    """A function name and its member and global overloads, each in declaration order."""
 
     name: str
     members: tuple[Overload, ...]
@@ -53,7 +53,7 @@ _NAMES: dict[str, Type] = {
 
 
 def _split(text: str) -> list[str]:
-    """The comma-separated parts of a parameter list, parentheses respected."""
+    """Splits a parameter list at the commas outside of parentheses."""
     parts: list[str] = []
     depth = start = 0
     for i, c in enumerate(text):
@@ -70,7 +70,7 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def parse_type(text: str) -> Type:
-    """A type from its spelling in the tables: ``list(map(K, string))``.
+    """Parses a type of a table: ``list(map(K, string))``.
 
     >>> str(parse_type("optional(list(string))"))
     'optional_type(list(string))'
@@ -109,17 +109,16 @@ def _type_params(signature: Iterable[Type]) -> tuple[Type, ...]:
 
 
 def overload(id: str, params: Iterable[Type], result: Type, member: bool) -> Overload:
-    """An overload from its parts."""
     params = tuple(params)
     return Overload(id, params, result, member, _type_params((result, *params)))
 
 
 def parse_table(table: str) -> list[tuple[str, Overload]]:
-    """The lines of a table as (function name, overload)."""
+    """Parses the lines of a table into (function name, overload)."""
     rows: list[tuple[str, Overload]] = []
     for line in table.strip().splitlines():
         name, id, signature = line.split(None, 2)
-        # The parameter list is the parenthesis that starts the signature or follows the receiver's dot.
+        # The parameter list starts the signature or follows the receiver's dot.
         open_at = 0 if signature.startswith("(") else signature.index(".(") + 1
         depth = 0
         for close_at in range(open_at, len(signature)):
@@ -134,7 +133,7 @@ def parse_table(table: str) -> list[tuple[str, Overload]]:
 
 
 def functions(rows: Iterable[tuple[str, Overload]]) -> Mapping[str, FunctionDeclaration]:
-    """Functions by name from declared rows; rows of one name are merged in order."""
+    """Groups overloads by function name, in order."""
     grouped: dict[str, list[Overload]] = {}
     for name, declared in rows:
         grouped.setdefault(name, []).append(declared)

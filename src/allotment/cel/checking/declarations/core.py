@@ -150,7 +150,7 @@ _[_]  optional_map_index_value  (optional(map(K, V)), K) optional(V)
 
 
 def _comparisons() -> str:
-    """The four orderings. Numbers compare across kinds; everything else only with its own kind."""
+    """The four order operators. Numbers compare across numeric types, other values only with their own type."""
     order = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
     spelled = {"int": "int64", "uint": "uint64"}
     pairs = [

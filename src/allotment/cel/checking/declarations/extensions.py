@@ -1,4 +1,4 @@
-"""CEL's extension libraries that the environment includes: strings v2, sets, two-variable comprehensions, lists v3."""
+"""The cel-go extension libraries of the environment: strings v2, sets, two-variable comprehensions, lists v3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sets.equivalent  list_sets_equivalent_list  (list(T), list(T)) bool
 sets.intersects  list_sets_intersects_list  (list(T), list(T)) bool
 """
 
-#: What the ``transformMap`` macros expand to.
+#: Functions that the ``transformMap`` macros expand to.
 COMPREHENSIONS = """
 cel.@mapInsert  @mapInsert_map_key_value  (map(K, V), K, V) map(K, V)
 cel.@mapInsert  @mapInsert_map_map        (map(K, V), map(K, V)) map(K, V)
@@ -43,7 +43,7 @@ _COMPARABLE = (
 )
 # fmt: on
 
-#: Lists v3; in the environment of new expressions from 1.35 on.
+#: Lists v3; available to new expressions since Kubernetes 1.35.
 LISTS = """
 slice        list_slice        list(T).(int, int) list(T)
 flatten      list_flatten      list(list(T)).() list(T)

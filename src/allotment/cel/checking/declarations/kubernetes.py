@@ -1,5 +1,7 @@
-"""Kubernetes' own CEL libraries: URLs, regular expressions, lists, quantities, versions, networks, formats,
-the authorizer functions that no value can reach, and ``includes``."""
+"""The Kubernetes CEL libraries: URLs, regular expressions, lists, quantities, versions, networks, formats, ``includes``.
+
+The authorizer functions are declared too, but no selector has a value to call them on.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ string        cidr_to_string             (CIDR) string
 """
 
 # fmt: off
-#: The formats that exist, each a function without arguments.
+#: The named formats, each a function without arguments.
 FORMATS = (
     "dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix", "dns1123SubdomainPrefix",
     "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date", "datetime",
@@ -117,7 +119,7 @@ fieldSelector   authorizer_fieldselector   ResourceCheck.(string) ResourceCheck
 labelSelector   authorizer_labelselector   ResourceCheck.(string) ResourceCheck
 """
 
-#: KEP-5491: equality with a scalar, membership in a list. Declared by release, environment and gate.
+#: KEP-5491: equality with a scalar, membership in a list. Declared depending on release, environment and gate.
 INCLUDES = "includes dra_includes_dyn_dyn dyn.(dyn) bool"
 
 TABLES = (URLS, REGEX, LISTS, AUTHORIZER, QUANTITY, IP, CIDR, FORMAT, SEMVER)

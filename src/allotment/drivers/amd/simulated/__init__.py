@@ -1,1 +1,1 @@
-"""AMD GPUs that are not there: the kernel's files, and its answers to what is written to them."""
+"""Simulated AMD GPUs."""

@@ -1,7 +1,7 @@
-"""AMD GPUs that are not there: the kernel's files of a profile, with the kernel's answers to what is written to them.
+"""Simulated AMD GPUs: the kernel's files for a hardware profile, which respond to writes as the kernel does.
 
-The driver reads and writes them like those of a host. A compute mode takes effect at once, a memory mode when the
-module is loaded anew, and a compute mode that does not go with the memory mode is refused.
+The driver reads and writes them like those of a host. A compute mode takes effect immediately, a memory mode when the
+module is reloaded, and a compute mode that does not match the memory mode is rejected.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 from allotment.cluster.clock import Clock
 from allotment.drivers.amd.kernel import KernelHardware
 from allotment.drivers.amd.simulated.pci_functions import SimulatedFunctions
-from allotment.drivers.amd.simulated.state_file import StateFile, SimulatedState
-from allotment.drivers.amd.simulated.sysfs_tree import SymbolicLink, DeviceFile, FileTree, health_files, sysfs_tree
+from allotment.drivers.amd.simulated.state_file import SimulatedState, StateFile
+from allotment.drivers.amd.simulated.sysfs_tree import DeviceFile, FileTree, SymbolicLink, health_files, sysfs_tree
 from allotment.fleet.amd import Function, Gpu, Part, Setting, functions_of, gpus_of
 from allotment.fleet.description import Machine
 from allotment.fleet.modes import VirtualMachines
@@ -29,9 +29,9 @@ _FAULT: Final = re.compile(r"gpu-([0-9]{1,3})=(gone|lost|ras)")
 
 
 class SimulatedHardware(KernelHardware):
-    """The hardware of a machine. ``state``: a folder that keeps what it is set to.
+    """The hardware of a machine. ``state``: a folder that stores modes and driver bindings.
 
-    Without a clock, for nothing here has to be looked at again and again.
+    It needs no clock, because changes are signalled and not polled.
     """
 
     def __init__(self, machine: Machine, state: Path | None = None) -> None:
@@ -44,27 +44,27 @@ class SimulatedHardware(KernelHardware):
         super().__init__(self.simulated_files, Clock(), reload=self.simulated_files.reload)
 
     async def call(self, function: Callable[[], T]) -> T:
-        """At once: these files are in memory."""
+        """Call the function directly: the files are in memory."""
         return function()
 
     async def changes(self) -> AsyncIterator[None]:
-        """GPUs or partitions came or went."""
+        """Yields when GPUs or partitions were added or removed, or a fault changed."""
         while True:
             changed = self.simulated_files.changed
             await changed.wait()
             yield
 
     def set_faults(self, text: str) -> None:
-        """Break what the text says (``gpu-3=gone``, by number in the order of PCI addresses) and mend the rest.
+        """Set the faults in the text (``gpu-3=gone``, numbered in the order of PCI addresses) and clear all others.
 
-        ``gone``: no longer there; ``lost``: there, and does not answer; ``ras``: memory errors that could not be
-        corrected. Raises ValueError.
+        ``gone``: removed; ``lost``: present, but does not answer; ``ras``: uncorrectable memory errors. Raises
+        ValueError.
         """
         faults: dict[int, str] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             match = _FAULT.fullmatch(part)
             if match is None:
-                raise ValueError(f"wanted gpu-NUMBER=gone, =lost or =ras, found {part!r}")
+                raise ValueError(f"expected gpu-NUMBER=gone, =lost or =ras, found {part!r}")
             if int(match[1]) >= self.simulated_files.count:
                 raise ValueError(f"no GPU gpu-{match[1]}; this node has {self.simulated_files.count}")
             faults[int(match[1])] = match[2]
@@ -72,7 +72,7 @@ class SimulatedHardware(KernelHardware):
 
 
 class SimulatedFiles:
-    """Files that follow the state of GPUs."""
+    """Files that follow the state of the simulated GPUs."""
 
     def __init__(
         self, gpus: tuple[Gpu, ...], gfx: str = "gfx942", dies: int = 1, functions: Sequence[Function] = (),
@@ -83,9 +83,9 @@ class SimulatedFiles:
         self._dies = dies
         self._functions = SimulatedFunctions(functions)
         self._faults: Mapping[int, str] = {}
-        self._pending_memory: dict[str, str] = {}  # what is written and waits for the module to be loaded anew
+        self._pending_memory: dict[str, str] = {}  # written, in effect after the next reload
         self.changed = asyncio.Event()
-        #: How often the module was loaded anew.
+        #: Number of times the module was reloaded.
         self.reloads = 0
         self._state_file = StateFile(state)
         self._restore(self._state_file.read())
@@ -94,22 +94,18 @@ class SimulatedFiles:
     # --- the files ------------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> str | None:
-        """The text of a file."""
         content = self._tree.get(self._resolve(path))
         return content.strip() if isinstance(content, str) else None
 
     def listdir(self, path: str) -> tuple[str, ...]:
-        """What is in a folder."""
         return tuple(sorted(self._folders.get(self._resolve(path), ())))
 
     def readlink(self, path: str) -> str | None:
-        """What a symbolic link says."""
         folder, slash, name = path.rpartition("/")
         content = self._tree.get(f"{self._resolve(folder)}{slash}{name}")
         return content.target if isinstance(content, SymbolicLink) else None
 
     def group_id(self, path: str) -> int | None:
-        """The group of a device file."""
         content = self._tree.get(path)
         return content.group if isinstance(content, DeviceFile) else None
 
@@ -137,7 +133,7 @@ class SimulatedFiles:
         self._save()
 
     def _resolve(self, path: str) -> str:
-        """The path without links."""
+        """The path with symbolic links resolved."""
         parts = path.split("/")
         for end in range(len(parts), 0, -1):
             content = self._tree.get("/".join(parts[:end]))
@@ -147,17 +143,17 @@ class SimulatedFiles:
 
     @property
     def count(self) -> int:
-        """How many GPUs there are, lost ones among them."""
+        """The number of GPUs, including removed and lost ones."""
         return len(self._gpus)
 
     # --- the GPUs -------------------------------------------------------------------------------------------------
 
     async def reload(self) -> None:
-        """Load the module anew."""
+        """Reload the module, which applies pending memory modes."""
         self.reloads += 1
         for pci, memory in self._pending_memory.items():
             gpu = self._gpus[pci]
-            # A memory mode brings a compute mode that goes with it.
+            # Setting a memory mode also sets a compute mode that is compatible with it.
             compute_modes = [setting.compute for setting in gpu.settings if setting.memory == memory]
             self._repartition(gpu, gpu.compute if gpu.compute in compute_modes else compute_modes[0], memory)
         self._pending_memory.clear()
@@ -165,7 +161,7 @@ class SimulatedFiles:
         self._rebuild()
 
     def set_faults(self, faults: Mapping[int, str]) -> None:
-        """These GPUs have these faults, and all others are well."""
+        """Set the faults of GPUs by number and clear all others."""
         if faults != self._faults:
             self._faults = faults
             self._rebuild()
@@ -180,10 +176,15 @@ class SimulatedFiles:
 
     def _save(self) -> None:
         modes = {pci: (gpu.compute, gpu.memory) for pci, gpu in self._gpus.items() if gpu.settings}
-        self._state_file.write(SimulatedState(modes, self._pending_memory, self._functions.drivers, self._functions.overrides))
+        self._state_file.write(
+            SimulatedState(modes, self._pending_memory, self._functions.drivers, self._functions.overrides)
+        )
 
     def _repartition(self, gpu: Gpu, compute: str, memory: str) -> None:
-        setting = next((candidate for candidate in gpu.settings if (candidate.compute, candidate.memory) == (compute, memory)), None)
+        setting = next(
+            (candidate for candidate in gpu.settings if (candidate.compute, candidate.memory) == (compute, memory)),
+            None,
+        )
         if setting is None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._gpus[gpu.pci] = gpu._replace(compute=compute, memory=memory, parts=_equal_parts(gpu, setting))
@@ -205,7 +206,7 @@ class SimulatedFiles:
 
 
 def _equal_parts(gpu: Gpu, setting: Setting) -> tuple[Part, ...]:
-    """As many parts as the setting says, each with its share; the DRM numbers after the GPU's own are free for them."""
+    """The equal partitions of a GPU in a setting. They use the DRM numbers after the GPU's own, which are free."""
     count, first = setting.parts, gpu.parts[0]
     share = Part(
         first.card, first.render, sum(part.compute_units for part in gpu.parts) // count,

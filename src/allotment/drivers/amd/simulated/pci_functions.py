@@ -1,4 +1,4 @@
-"""PCI functions that are not there, for virtual machines: their files, and the kernel's binding of drivers to them."""
+"""Simulated PCI functions for virtual machines: their files, and the kernel's binding of drivers to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MANAGER: Final = "gim"
 
 
 class SimulatedFunctions:
-    """The functions of a machine. GPUs that have virtual ones belong to the driver that manages these."""
+    """The functions of a machine. A GPU with virtual functions is bound to the driver that manages them."""
 
     def __init__(self, functions: Sequence[Function] = ()) -> None:
         self.by_address = {function.pci: function for function in functions}
@@ -30,23 +30,23 @@ class SimulatedFunctions:
 
     @property
     def drivers(self) -> dict[str, str]:
-        """Who drives each function now."""
+        """The kernel driver of each function."""
         return {pci: function.driver for pci, function in self.by_address.items()}
 
     def restore(self, drivers: Mapping[str, str], overrides: Mapping[str, str]) -> None:
-        """Have it as an earlier process left it."""
+        """Load the bindings that an earlier process stored."""
         for pci, driver in drivers.items():
             self.by_address[pci] = self.by_address[pci]._replace(driver=driver)
         self.overrides |= overrides
 
     def is_detached(self, pci: str) -> bool:
-        """Whether something else than AMD's driver has a GPU."""
+        """Whether a GPU is not bound to AMD's driver."""
         function = self.by_address.get(pci)
         parents = {other.parent for other in self.by_address.values()}
         return pci in parents if function is None else function.driver != "amdgpu"
 
     def write(self, path: str, text: str) -> bool:
-        """What the kernel makes of a write; whether the file is one of these. Raises OSError."""
+        """Apply a write as the kernel would; returns whether the file is one of these. Raises OSError."""
         folder, _, name = path.rpartition("/")
         pci = text.strip()
         if name == "driver_override":
@@ -58,13 +58,15 @@ class SimulatedFunctions:
             self.by_address[pci] = function._replace(driver="")
         elif path == _PROBE:
             function = self.by_address[pci]
-            self.by_address[pci] = function._replace(driver=function.driver or self.overrides.get(pci) or self._default_drivers[pci])
+            self.by_address[pci] = function._replace(
+                driver=function.driver or self.overrides.get(pci) or self._default_drivers[pci]
+            )
         else:
             return False
         return True
 
     def tree(self, gpus: Iterable[str]) -> FileTree:
-        """The files. ``there``: addresses of the GPUs that are; functions of others are gone with them."""
+        """The files. ``gpus``: addresses of the present GPUs; the functions of other GPUs are left out."""
         if not self.by_address:
             return {}
         present = set(gpus)

@@ -1,4 +1,4 @@
-"""What simulated AMD GPUs are set to, in a folder, where it outlives a driver: modes, and who drives functions."""
+"""The stored state of simulated AMD GPUs: modes and driver bindings, in a file that outlives the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from allotment.files.writing import PUBLIC, Sync
 
 
 class SimulatedState(msgspec.Struct):
-    """By PCI address. ``modes``: compute and memory mode; ``waiting``: memory modes until the module is loaded anew."""
+    """State by PCI address. ``modes``: compute and memory mode; ``waiting``: memory modes until the module is
+    reloaded.
+    """
 
     modes: dict[str, tuple[str, str]] = {}
     waiting: dict[str, str] = {}
@@ -20,20 +22,24 @@ class SimulatedState(msgspec.Struct):
 
 
 class StateFile:
-    """A file of settings, replaced as a whole; in memory nothing is kept."""
+    """A file with the state, replaced as a whole; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self._file = None if folder is None else folder / "hardware.json"
 
     def read(self) -> SimulatedState:
-        """What was written last; nothing is set on hardware that is new."""
+        """The stored state, or that of new hardware."""
         try:
-            return SimulatedState() if self._file is None else msgspec.json.decode(self._file.read_bytes(), type=SimulatedState)
+            return (
+                SimulatedState()
+                if self._file is None
+                else msgspec.json.decode(self._file.read_bytes(), type=SimulatedState)
+            )
         except FileNotFoundError:
             return SimulatedState()
 
     def write(self, settings: SimulatedState) -> None:
-        """Keep it. No fsync: what it must outlive is the driver, not the machine. Raises OSError."""
+        """Store the state. No fsync: it must outlive the driver, not a crash of the machine. Raises OSError."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Sysfs and KFD as they would look on a machine with these GPUs: files and links by path, for a folder or in memory."""
+"""Builds the sysfs and KFD files of a machine with given GPUs: files and links by path, in memory or in a folder."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final, NamedTuple
 from allotment.drivers.amd.sysfs import GPUS, MODULE, PCI, PLATFORM, TOPOLOGY
 from allotment.fleet.amd import Gpu, Part
 
-#: Of the character devices: DRM's own, and one that kernels give to KFD.
+#: Major numbers of character devices: DRM's own, and one that kernels assign to KFD.
 DRM_MAJOR: Final = 226
 KFD_MAJOR: Final = 511
-#: Groups ``video`` and ``render`` of a Debian.
+#: Ids of the groups ``video`` and ``render`` on Debian.
 VIDEO_GROUP: Final = 44
 RENDER_GROUP: Final = 109
 _VENDOR: Final = "0x1002"
 
 
 class SymbolicLink(NamedTuple):
-    """A symbolic link and what it says."""
+    """A symbolic link."""
 
     target: str
 
 
 class DeviceFile(NamedTuple):
-    """A device file, which in a folder is a plain one."""
+    """A device file, written to a folder as an empty file. ``group``: id of the owning group."""
 
     group: int
 
@@ -34,7 +34,7 @@ FileTree = dict[str, "str | SymbolicLink | DeviceFile"]
 
 
 def sysfs_tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> FileTree:
-    """The files of a machine. ``dies``: of a GPU, which is into how many parts it can be divided."""
+    """The files of a machine. ``dies``: of each GPU, which is the maximum number of its partitions."""
     files: FileTree = {f"{TOPOLOGY}/0/properties": "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\n"}
     if gpus:
         files |= {
@@ -60,7 +60,7 @@ def sysfs_tree(gpus: Sequence[Gpu], gfx: str = "gfx942", dies: int = 1) -> FileT
 
 
 def write_tree(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int = 1) -> None:
-    """The same as a folder: what a driver finds that is told to look there."""
+    """Write the files to a folder, for a driver whose root is that folder."""
     for path, content in sysfs_tree(gpus, gfx, dies).items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,9 @@ def write_tree(gpus: Sequence[Gpu], root: Path, gfx: str = "gfx942", dies: int =
 
 
 def health_files(gpu: Gpu, fault: str = "") -> FileTree:
-    """Of how a GPU is: error counters and PCI configuration. ``fault``: ``ras``, ``lost`` or none."""
+    """The files that show a GPU's health: error counters and PCI configuration. ``fault``: ``ras``, ``lost`` or
+    none.
+    """
     device = f"sys/devices/{gpu.pcie_root or 'virtual'}/{gpu.pci}"
     return {
         f"{device}/ras/features": "feature mask: 0x7ffff\n",
@@ -102,7 +104,10 @@ def _gpu_files(gpu: Gpu, device: str) -> FileTree:
 
 
 def _drm_files(folder: str, part: Part) -> Iterator[tuple[str, str | SymbolicLink | DeviceFile]]:
-    for name, minor, group in ((f"card{part.card}", part.card, VIDEO_GROUP), (f"renderD{part.render}", part.render, RENDER_GROUP)):
+    for name, minor, group in (
+        (f"card{part.card}", part.card, VIDEO_GROUP),
+        (f"renderD{part.render}", part.render, RENDER_GROUP),
+    ):
         yield f"{folder}/drm/{name}/dev", f"{DRM_MAJOR}:{minor}\n"
         yield f"sys/class/drm/{name}", SymbolicLink(f"../../{folder.removeprefix('sys/')}/drm/{name}")
         yield f"dev/dri/{name}", DeviceFile(group)
@@ -121,7 +126,7 @@ def _compute_node_files(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -
         "gfx_target_version": _target_version(gfx),
         "vendor_id": 0x1002,
         "device_id": int(gpu.device_id, 16),
-        # A divided GPU's nodes carry the number of the part above the address.
+        # The nodes of a partitioned GPU have the partition's number above the address.
         "location_id": location | (number << 28 if len(gpu.parts) > 1 else 0),
         "domain": int(domain, 16),
         "drm_render_minor": part.render,
@@ -138,7 +143,7 @@ def _compute_node_files(node: int, gpu: Gpu, number: int, gfx: str, dies: int) -
 def _target_version(gfx: str) -> int:
     """KFD's number for an instruction set.
 
-    >>> _target("gfx942"), _target("gfx90a"), _target("gfx1100")
+    >>> _target_version("gfx942"), _target_version("gfx90a"), _target_version("gfx1100")
     (90402, 90010, 110000)
     """
     digits = gfx.removeprefix("gfx")

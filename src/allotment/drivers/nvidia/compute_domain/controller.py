@@ -32,23 +32,23 @@ _CHANNEL_CONFIG: Final = "ComputeDomainChannelConfig"
 
 async def compute_domains(context: Context) -> None:
     """The program."""
-    await _ComputeDomains(context).run()
+    await _ComputeDomainController(context).run()
 
 
-class _ComputeDomains:
+class _ComputeDomainController:
     def __init__(self, context: Context, namespace: str = DRIVER_NAMESPACE) -> None:
         self._client = context.client_for("compute-domain-controller", "compute-domain-controller")
         self._recorder = context.recorder("compute-domain-controller")
         self._namespace = namespace
         self._domains = context.caches.trees(COMPUTE_DOMAINS)
-        self._sets = context.caches.trees(DAEMON_SETS)
+        self._daemon_sets = context.caches.trees(DAEMON_SETS)
         self._templates = context.caches.trees(CLAIM_TEMPLATES)
         self._pods = context.caches.trees(PODS)
         self._nodes = context.caches.trees(NODES)
         self._claims = context.caches.trees(CLAIMS)
         self._by_uid = self._domains.index("uid", by_uid)
-        self._pods_of = self._pods.index(LABEL, _labelled)
-        self._nodes_of = self._nodes.index(LABEL, _labelled)
+        self._pods_of = self._pods.index(LABEL, _domain_uids)
+        self._nodes_of = self._nodes.index(LABEL, _domain_uids)
         self._channels_of = self._claims.index("compute domain", lambda item: tuple(_channels(item.tree)))
         self._queue: WorkQueue[str] = WorkQueue(
             "compute_domains", self._sync, clock=context.clock, random=context.random
@@ -58,29 +58,29 @@ class _ComputeDomains:
         await follow(
             [self._queue],
             [
-                (self._nodes, self._labelled_changed),
-                (self._pods, self._labelled_changed),
-                (self._sets, self._labelled_changed),
-                (self._templates, self._labelled_changed),
-                (self._claims, self._claim_changed),
-                (self._domains, self._changed),
+                (self._nodes, self._on_labelled_change),
+                (self._pods, self._on_labelled_change),
+                (self._daemon_sets, self._on_labelled_change),
+                (self._templates, self._on_labelled_change),
+                (self._claims, self._on_claim_change),
+                (self._domains, self._on_domain_change),
             ],
         )
 
     # --- what calls for work ------------------------------------------------------------------------------------------
 
-    def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _on_domain_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
         assert item is not None
         self._queue.add(item.uid)
 
-    def _labelled_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+    def _on_labelled_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         for item in (old, new):
-            for uid in _labelled(item) if item is not None else ():
+            for uid in _domain_uids(item) if item is not None else ():
                 self._queue.add(uid)
 
-    def _claim_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        self._labelled_changed(old, new)
+    def _on_claim_change(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        self._on_labelled_change(old, new)
         for item in (old, new):
             for uid in _channels(item.tree) if item is not None else ():
                 self._queue.add(uid)
@@ -90,16 +90,16 @@ class _ComputeDomains:
     async def _sync(self, uid: str) -> None:
         domain = next(iter(self._by_uid[uid]), None)
         if domain is not None and not domain.deleting:
-            await self._furnish(domain)
-        await self._leave_nodes(uid)
+            await self._ensure_objects(domain)
+        await self._remove_stale_labels(uid)
         if domain is None:
             return
         if domain.deleting:
-            await self._end(domain)
+            await self._finalize(domain)
         else:
-            await self._tell(domain)
+            await self._update_status(domain)
 
-    async def _furnish(self, domain: Item[Any]) -> None:
+    async def _ensure_objects(self, domain: Item[Any]) -> None:
         """The finalizer first: nothing may be made that would then be left behind."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
@@ -111,9 +111,9 @@ class _ComputeDomains:
 
     async def _ensure(self, domain: Item[Any], resource: Resource, tree: Tree) -> None:
         namespace, name = tree["metadata"]["namespace"], tree["metadata"]["name"]
-        cache = self._sets if resource is DAEMON_SETS else self._templates
-        there = cache.item(namespace, name)
-        if there is None:
+        cache = self._daemon_sets if resource is DAEMON_SETS else self._templates
+        cached = cache.item(namespace, name)
+        if cached is None:
             try:
                 cache.noted(await self._create(resource, tree, namespace))
                 return
@@ -123,7 +123,7 @@ class _ComputeDomains:
             existing = await self._client.get(resource, name, namespace)
             labels = existing["metadata"].get("labels") or {}
         else:
-            labels = there.labels
+            labels = cached.labels
         if labels.get(LABEL) != domain.uid:
             text = f"{resource.kind} {namespace}/{name} is there already, and is not this ComputeDomain's"
             self._recorder.event(domain.tree, "Warning", "NameTaken", text)
@@ -138,7 +138,7 @@ class _ComputeDomains:
         await self._client.create(NAMESPACES, {"metadata": {"name": namespace}})
         return await self._client.create(resource, tree, namespace)
 
-    async def _leave_nodes(self, uid: str) -> None:
+    async def _remove_stale_labels(self, uid: str) -> None:
         """Take the label off nodes on which no claim has a channel of the domain."""
         suspects = [node for node in self._nodes_of[uid] if node.name not in self._nodes_with_channels(uid)]
         if not suspects:
@@ -154,26 +154,26 @@ class _ComputeDomains:
     def _nodes_with_channels(self, uid: str) -> set[str]:
         return {node for claim in self._channels_of[uid] for node in _channel_nodes(claim.tree)}
 
-    async def _end(self, domain: Item[Any]) -> None:
+    async def _finalize(self, domain: Item[Any]) -> None:
         """No new workload; daemons as long as there is an old one; then everything, then the finalizer."""
         finalizers = domain.metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             return
         name = domain.spec["channel"]["resourceClaimTemplate"]["name"]
-        left = await self._remove(CLAIM_TEMPLATES, domain.namespace, name, domain.uid)
+        remaining = await self._delete_owned(CLAIM_TEMPLATES, domain.namespace, name, domain.uid)
         if self._nodes_with_channels(domain.uid):
             return
-        ours = objects_name(domain.uid)
-        left |= await self._remove(DAEMON_SETS, self._namespace, ours, domain.uid)
-        left |= await self._remove(CLAIM_TEMPLATES, self._namespace, ours, domain.uid)
-        if left or self._pods_of[domain.uid]:
+        owned = objects_name(domain.uid)
+        remaining |= await self._delete_owned(DAEMON_SETS, self._namespace, owned, domain.uid)
+        remaining |= await self._delete_owned(CLAIM_TEMPLATES, self._namespace, owned, domain.uid)
+        if remaining or self._pods_of[domain.uid]:
             return
-        metadata = {**domain.metadata, "finalizers": [each for each in finalizers if each != FINALIZER]}
+        metadata = {**domain.metadata, "finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}
         await self._client.update(COMPUTE_DOMAINS, {**domain.tree, "metadata": metadata})
 
-    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
+    async def _delete_owned(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
         """Delete what is the domain's; whether there was anything."""
-        cache = self._sets if resource is DAEMON_SETS else self._templates
+        cache = self._daemon_sets if resource is DAEMON_SETS else self._templates
         item = cache.item(namespace, name)
         if item is None or item.labels.get(LABEL) != uid:
             return False
@@ -187,7 +187,7 @@ class _ComputeDomains:
 
     # --- how it is ----------------------------------------------------------------------------------------------------
 
-    async def _tell(self, domain: Item[Any]) -> None:
+    async def _update_status(self, domain: Item[Any]) -> None:
         domain = self._domains.item(domain.namespace, domain.name) or domain
         nodes = self._members(domain)
         enough = len(nodes) >= max(1, domain.spec.get("numNodes") or 0)
@@ -206,11 +206,11 @@ class _ComputeDomains:
                 continue
             clique = self._clique(pod)
             member: Tree = {"name": node, "ipAddress": address, "cliqueID": clique}
-            before = known.get(node)
-            if before is not None and before.get("cliqueID") == clique and "index" in before:
-                member["index"] = before["index"]
+            previous = known.get(node)
+            if previous is not None and previous.get("cliqueID") == clique and "index" in previous:
+                member["index"] = previous["index"]
             members.append(member | {"status": "Ready" if _is_ready(pod) else "NotReady"})
-        _number(members)
+        _assign_indexes(members)
         return members
 
     def _clique(self, pod: Item[Any]) -> str:
@@ -223,26 +223,26 @@ class _ComputeDomains:
         return ""
 
 
-def _number(members: Iterable[Tree]) -> None:
+def _assign_indexes(members: Iterable[Tree]) -> None:
     """Numbers within each clique: a member keeps its own, a new one gets the lowest that is free."""
-    taken: defaultdict[str, set[int]] = defaultdict(set)
+    used_by_clique: defaultdict[str, set[int]] = defaultdict(set)
     members = list(members)
     for member in members:
         if "index" in member:
-            taken[member["cliqueID"]].add(member["index"])
+            used_by_clique[member["cliqueID"]].add(member["index"])
     for member in members:
         if "index" not in member:
-            mine = taken[member["cliqueID"]]
-            member["index"] = next(number for number in range(len(mine) + 1) if number not in mine)
-            mine.add(member["index"])
+            used = used_by_clique[member["cliqueID"]]
+            member["index"] = next(number for number in range(len(used) + 1) if number not in used)
+            used.add(member["index"])
 
 
 def _is_ready(pod: Item[Any]) -> bool:
     conditions = pod.status.get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
-def _labelled(item: Item[Any]) -> tuple[str, ...]:
+def _domain_uids(item: Item[Any]) -> tuple[str, ...]:
     uid = item.labels.get(LABEL)
     return (uid,) if uid else ()
 

@@ -50,28 +50,28 @@ class CachedDomains:
 
     async def wait(self, uid: str, node: str, seconds: float) -> bool:
         """Wait until a node is ready in a domain, at most so long; whether it is."""
-        moved = asyncio.Event()
-        over = False
+        changed = asyncio.Event()
+        timed_out = False
 
-        def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
-            moved.set()
+        def on_change(old: Item[Any] | None, new: Item[Any] | None) -> None:
+            changed.set()
 
-        def end() -> None:
-            nonlocal over
-            over = True
-            moved.set()
+        def on_timeout() -> None:
+            nonlocal timed_out
+            timed_out = True
+            changed.set()
 
-        forget = self._cache.on_change(changed)
-        timer = self._clock.later(seconds, end)
+        unsubscribe = self._cache.on_change(on_change)
+        timer = self._clock.later(seconds, on_timeout)
         try:
             while True:
                 domain = self.find(uid)
                 if domain is not None and node in domain.ready:
                     return True
-                if over:
+                if timed_out:
                     return False
-                moved.clear()
-                await moved.wait()
+                changed.clear()
+                await changed.wait()
         finally:
             timer.cancel()
-            forget()
+            unsubscribe()

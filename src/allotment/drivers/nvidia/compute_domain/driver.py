@@ -64,7 +64,7 @@ class ComputeDomainDriver:
         self._fabric = fabric
         self._client = client
         self._domains = domains
-        self._patience = ready_timeout
+        self._ready_timeout = ready_timeout
 
     @property
     def name(self) -> str:
@@ -92,15 +92,15 @@ class ComputeDomainDriver:
     def plan(self, claim: AllocatedClaim) -> Tree:
         """Which domain, and as what. Raises Refused."""
         if len(claim.devices) != 1:
-            devices = ", ".join(granted.device for granted in claim.devices)
+            devices = ", ".join(allocated.device for allocated in claim.devices)
             raise ClaimError(f"devices {devices}: wanted one channel or one daemon in a claim", permanent=True)
-        (granted,) = claim.devices
-        domain = self._domain(granted)
-        kind = _kind(granted.device)
+        (allocated,) = claim.devices
+        domain = self._domain(allocated)
+        kind = _kind(allocated.device)
         # A domain is its namespace's: whoever else has the uid must not get at its memory.
         if kind == "channel" and claim.namespace != domain.namespace:
             raise ClaimError(
-                f"device {granted.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
+                f"device {allocated.device}: the claim is in namespace {claim.namespace}, its ComputeDomain "
                 f"{domain.name} in {domain.namespace}; use the claim template of a ComputeDomain of your own namespace",
                 permanent=True,
             )
@@ -108,11 +108,13 @@ class ComputeDomainDriver:
 
     async def prepare(self, claim: AllocatedClaim, plan: Tree) -> PreparedClaim:
         """Do it. Raises Refused."""
-        (granted,) = claim.devices
-        domain = self._domain(granted)
-        edits = await (self._channel(granted, domain) if plan["kind"] == "channel" else self._daemon(domain))
+        (allocated,) = claim.devices
+        domain = self._domain(allocated)
+        edits = await (
+            self._prepare_channel(allocated, domain) if plan["kind"] == "channel" else self._prepare_daemon(domain)
+        )
         data = {"domainID": domain.uid, "cliqueID": self._fabric.clique}
-        return PreparedClaim({(granted.pool, granted.device, granted.share_id): ReadyDevice(edits, data)})
+        return PreparedClaim({(allocated.pool, allocated.device, allocated.share_id): ReadyDevice(edits, data)})
 
     async def unprepare(self, plan: Tree, others: Sequence[Tree] = ()) -> None:
         """Remove a daemon's folder. A channel leaves nothing on the node."""
@@ -128,30 +130,30 @@ class ComputeDomainDriver:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _domain(self, granted: AllocatedDevice) -> ComputeDomain:
-        config = granted.config
+    def _domain(self, allocated: AllocatedDevice) -> ComputeDomain:
+        config = allocated.config
         if config is None:
             raise ClaimError(
-                f"device {granted.device}: the claim does not say which ComputeDomain it is for; use the claim "
+                f"device {allocated.device}: the claim does not say which ComputeDomain it is for; use the claim "
                 "template that the ComputeDomain names in spec.channel.resourceClaimTemplate",
                 permanent=True,
             )
         domain = self._domains.find(config.domain_id)
         if domain is None:
-            raise ClaimError(f"device {granted.device}: there is no ComputeDomain with uid {config.domain_id}")
+            raise ClaimError(f"device {allocated.device}: there is no ComputeDomain with uid {config.domain_id}")
         return domain
 
-    async def _channel(self, granted: AllocatedDevice, domain: ComputeDomain) -> ContainerEdits:
-        await self._label(granted.device, domain)
-        if not await self._domains.wait(domain.uid, self._node, self._patience):
+    async def _prepare_channel(self, allocated: AllocatedDevice, domain: ComputeDomain) -> ContainerEdits:
+        await self._ensure_label(allocated.device, domain)
+        if not await self._domains.wait(domain.uid, self._node, self._ready_timeout):
             raise ClaimError(
-                f"device {granted.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
-                f"{domain.name} after {self._patience:g} s: its daemon's pod is still starting; it is tried again"
+                f"device {allocated.device}: node {self._node} is not ready in ComputeDomain {domain.namespace}/"
+                f"{domain.name} after {self._ready_timeout:g} s: its daemon's pod is still starting; it is tried again"
             )
-        everything = granted.config.allocation_mode == "All"
+        everything = allocated.config.allocation_mode == "All"
         return self._fabric.channel_edits(range(CHANNELS if everything else 1))
 
-    async def _daemon(self, domain: ComputeDomain) -> ContainerEdits:
+    async def _prepare_daemon(self, domain: ComputeDomain) -> ContainerEdits:
         self._fabric.make_folder(domain.uid)
         env = (
             f"CLIQUE_ID={self._fabric.clique}",
@@ -161,10 +163,10 @@ class ComputeDomainDriver:
         )
         return self._fabric.daemon_edits(domain.uid).merged(ContainerEdits(env=env))
 
-    async def _label(self, device: str, domain: ComputeDomain) -> None:
+    async def _ensure_label(self, device: str, domain: ComputeDomain) -> None:
         """Have the domain's daemon start here."""
         try:
-            present = await self._labelled(domain.uid)
+            present = await self._label_node(domain.uid)
         except (StatusError, Unreachable) as error:
             raise ClaimError(f"device {device}: could not label node {self._node}: {error}") from error
         if present != domain.uid:
@@ -173,7 +175,7 @@ class ComputeDomainDriver:
                 "that one's last workload on the node has ended"
             )
 
-    async def _labelled(self, uid: str) -> str:
+    async def _label_node(self, uid: str) -> str:
         """Label the node where it has no label; the one that it has then."""
         attempts = range(_ATTEMPTS)
         for attempt in attempts:
@@ -182,9 +184,9 @@ class ComputeDomainDriver:
             if present is not None:
                 return str(present)
             # Of two claims that label at the same time only one may.
-            change = {"labels": {LABEL: uid}, "resourceVersion": metadata["resourceVersion"]}
+            metadata_patch = {"labels": {LABEL: uid}, "resourceVersion": metadata["resourceVersion"]}
             try:
-                await self._client.patch(NODES, self._node, {"metadata": change})
+                await self._client.patch(NODES, self._node, {"metadata": metadata_patch})
                 break
             except StatusError as error:
                 if error.code != 409 or attempt == attempts[-1]:

@@ -96,10 +96,10 @@ def vfio_device(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_f
 
     ``api_device``: also the node through which its monitor talks to the IOMMU.
     """
-    own = next(iter(sorted((roots.sys / "bus/pci/devices" / pci / "vfio-dev").glob("vfio*"))), None)
+    own_file = next(iter(sorted((roots.sys / "bus/pci/devices" / pci / "vfio-dev").glob("vfio*"))), None)
     names = [f"vfio/{group}", "vfio/vfio"]
-    if iommu_fd and own is not None and (roots.dev / "iommu").exists():
-        names = [f"vfio/devices/{own.name}", "iommu"]
+    if iommu_fd and own_file is not None and (roots.dev / "iommu").exists():
+        names = [f"vfio/devices/{own_file.name}", "iommu"]
     if not api_device:
         names.pop()
     return ContainerEdits(env=(_VOID,), device_nodes=tuple(device_node(roots, name) for name in names))
@@ -107,14 +107,14 @@ def vfio_device(roots: Roots, pci: str, group: int, *, api_device: bool, iommu_f
 
 def device_node(roots: Roots, name: str, major: int = 0, minor: int = 0) -> DeviceNode:
     """``/dev/<name>``, with its numbers where they can be had, so that a runtime need not look for them."""
-    path, here = f"/dev/{name}", roots.dev / name
+    path, host_path = f"/dev/{name}", roots.dev / name
     try:
-        found = here.stat()
+        status = host_path.stat()
     except OSError:
-        found = None
-    if found is not None and stat.S_ISCHR(found.st_mode):
-        major, minor = found.st_rdev >> 8 & 0xFFF, found.st_rdev & 0xFF | found.st_rdev >> 12 & 0xFFF00
-    host = "" if str(here) == path else str(here)
+        status = None
+    if status is not None and stat.S_ISCHR(status.st_mode):
+        major, minor = status.st_rdev >> 8 & 0xFFF, status.st_rdev & 0xFF | status.st_rdev >> 12 & 0xFFF00
+    host = "" if str(host_path) == path else str(host_path)
     return DeviceNode(path=path, host_path=host, type="c" if major else "", major=major, minor=minor)
 
 

@@ -52,9 +52,9 @@ class HostHardware:
         self._library = nvml.Library(self._roots.driver)
         self._daemons = MpsDaemons(self._roots, mps_timeout)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
-        self._seen: dict[str, Gpu] = {}
+        self._gpus_by_address: dict[str, Gpu] = {}
         self._unavailable = ""
-        self._common: tuple[float, str, ContainerEdits] | None = None
+        self._common_edits: tuple[float, str, ContainerEdits] | None = None
 
     async def close(self) -> None:
         """Stop NVML and the thread."""
@@ -71,20 +71,20 @@ class HostHardware:
 
         One that does not answer any more stays, as it was, while the kernel has it: somebody must see what befell it.
         """
-        return await self._in_thread(self._gpus)
+        return await self._in_thread(self._read_gpus)
 
-    def _gpus(self) -> tuple[Gpu, ...]:
+    def _read_gpus(self) -> tuple[Gpu, ...]:
         iommu_fd = (self._roots.dev / "iommu").exists()
-        found = {gpu.pci: gpu for gpu in self._driven()}
+        found = {gpu.pci: gpu for gpu in self._nvml_gpus()}
         if not self._unavailable:
-            silent = sysfs.bound_to(self._roots, "nvidia") & self._seen.keys() - found.keys()
-            found |= {pci: self._seen[pci] for pci in silent if not self._seen[pci].vfio_bound}
+            silent = sysfs.bound_to(self._roots, "nvidia") & self._gpus_by_address.keys() - found.keys()
+            found |= {pci: self._gpus_by_address[pci] for pci in silent if not self._gpus_by_address[pci].vfio_bound}
         for pci in sysfs.vfio_gpus(self._roots):
-            found[pci] = self._passed_through(pci)
-        self._seen |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
-        return tuple(self._seen[pci] for pci in sorted(found))
+            found[pci] = self._vfio_gpu(pci)
+        self._gpus_by_address |= {pci: gpu._replace(iommu_fd=iommu_fd) for pci, gpu in found.items()}
+        return tuple(self._gpus_by_address[pci] for pci in sorted(found))
 
-    def _driven(self) -> list[Gpu]:
+    def _nvml_gpus(self) -> list[Gpu]:
         try:
             handles = self._library.handles()
         except nvml.NvmlUnavailable as reason:
@@ -93,38 +93,42 @@ class HostHardware:
             self._unavailable = str(reason)
             return []
         self._unavailable = ""
-        found = [self._driven_gpu(handle) for handle in handles]
+        found = [self._nvml_gpu(handle) for handle in handles]
         return [gpu for gpu in found if gpu is not None]
 
-    def _driven_gpu(self, handle: nvml.Handle) -> Gpu | None:
+    def _nvml_gpu(self, handle: nvml.Handle) -> Gpu | None:
         gpu = nvml.facts_of(self._library, handle)
         if gpu is None:
             return None
-        place = sysfs.pci_location(self._roots, gpu.pci)
+        location = sysfs.pci_location(self._roots, gpu.pci)
         return gpu._replace(
-            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes or gpu.bar_bytes,
+            numa=location.numa, pcie_root=location.pcie_root, bar_bytes=location.bar_bytes or gpu.bar_bytes,
             iommu_group=sysfs.iommu_group(self._roots, gpu.pci),
         )  # fmt: skip
 
-    def _passed_through(self, pci: str) -> Gpu:
-        place = sysfs.pci_location(self._roots, pci)
-        seen = self._seen.get(pci)
-        if seen is None:
-            known = (a for a in accelerators().values() if a.vendor == "nvidia" and a.pci_device == place.device_id)
-            product = next((a.product for a in known), "")
-            seen = Gpu(pci, "", -1, product, "", "", "", "", "", None, device_id=place.device_id)
-        return seen._replace(
-            numa=place.numa, pcie_root=place.pcie_root, bar_bytes=place.bar_bytes, vfio_bound=True, mig_enabled=False,
+    def _vfio_gpu(self, pci: str) -> Gpu:
+        location = sysfs.pci_location(self._roots, pci)
+        gpu = self._gpus_by_address.get(pci)
+        if gpu is None:
+            models = (
+                model
+                for model in accelerators().values()
+                if model.vendor == "nvidia" and model.pci_device == location.device_id
+            )
+            product = next((model.product for model in models), "")
+            gpu = Gpu(pci, "", -1, product, "", "", "", "", "", None, device_id=location.device_id)
+        return gpu._replace(
+            numa=location.numa, pcie_root=location.pcie_root, bar_bytes=location.bar_bytes, vfio_bound=True, mig_enabled=False,
             iommu_group=sysfs.iommu_group(self._roots, pci),
         )  # fmt: skip
 
-    def _known(self, pci: str) -> Gpu:
+    def _known_gpu(self, pci: str) -> Gpu:
         """The facts of a GPU, looked up if it was not seen before."""
-        if pci not in self._seen:
-            self._thread.submit(self._gpus).result()
-        if pci not in self._seen:
+        if pci not in self._gpus_by_address:
+            self._thread.submit(self._read_gpus).result()
+        if pci not in self._gpus_by_address:
             raise GpuLost(f"GPU {pci}: neither NVML nor the kernel knows it (any more)")
-        return self._seen[pci]
+        return self._gpus_by_address[pci]
 
     # --- MIG ----------------------------------------------------------------------------------------------------------
 
@@ -137,10 +141,10 @@ class HostHardware:
 
         def create() -> MigDevice:
             handle = self._handle(pci)
-            fixed = self._needs_reset(handle)
-            device = nvml.create_mig_device(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+            reset_to_toggle = self._needs_reset(handle)
+            device = nvml.create_mig_device(self._library, handle, profile_id, start, reset_to_toggle=reset_to_toggle)
             # Switching the mode may have changed the number of the GPU's node.
-            self._gpus()
+            self._read_gpus()
             return device
 
         return await self._in_thread(create)
@@ -150,8 +154,8 @@ class HostHardware:
 
         def destroy() -> None:
             handle = self._handle(pci)
-            fixed = self._needs_reset(handle)
-            nvml.destroy_mig_device(self._library, handle, profile_id, start, reset_to_toggle=fixed)
+            reset_to_toggle = self._needs_reset(handle)
+            nvml.destroy_mig_device(self._library, handle, profile_id, start, reset_to_toggle=reset_to_toggle)
 
         await self._in_thread(destroy)
 
@@ -166,7 +170,7 @@ class HostHardware:
             raise GpuLost(f"GPU {pci}: {reason}") from None
 
     def _needs_reset(self, handle: nvml.Handle) -> bool:
-        gpu = self._seen.get(handle.pci) or nvml.facts_of(self._library, handle)
+        gpu = self._gpus_by_address.get(handle.pci) or nvml.facts_of(self._library, handle)
         return gpu is None or gpu.mig is None or gpu.mig.reset_to_toggle
 
     # --- sharing ------------------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ class HostHardware:
         def bind() -> int:
             if not bound:
                 return vfio.unbind_from_vfio(self._roots, pci)
-            minor = self._seen[pci].minor if pci in self._seen else -1
+            minor = self._gpus_by_address[pci].minor if pci in self._gpus_by_address else -1
             self._library.release(pci)
             return vfio.bind_to_vfio(self._roots, pci, minor, together_with)
 
@@ -216,22 +220,22 @@ class HostHardware:
 
     def common_edits(self) -> ContainerEdits:
         """What every container with a GPU needs. The driver's files are looked for every few minutes."""
-        return self._files(EDITS_TTL_SECONDS)
+        return self._cached_edits(EDITS_TTL_SECONDS)
 
-    def _files(self, fresh: float) -> ContainerEdits:
-        version = next((gpu.driver_version for gpu in self._seen.values() if gpu.driver_version), "")
+    def _cached_edits(self, max_age: float) -> ContainerEdits:
+        version = next((gpu.driver_version for gpu in self._gpus_by_address.values() if gpu.driver_version), "")
         now = monotonic()
-        if self._common is None or self._common[1] != version or now - self._common[0] > fresh:
-            self._common = (now, version, container_edits.common(self._roots, version))
-        return self._common[2]
+        if self._common_edits is None or self._common_edits[1] != version or now - self._common_edits[0] > max_age:
+            self._common_edits = (now, version, container_edits.common(self._roots, version))
+        return self._common_edits[2]
 
     def gpu_edits(self, pci: str) -> ContainerEdits:
         """What a container needs of a whole GPU."""
-        return container_edits.whole_gpu(self._roots, self._known(pci))
+        return container_edits.whole_gpu(self._roots, self._known_gpu(pci))
 
     def mig_edits(self, device: MigDevice) -> ContainerEdits:
         """What a container needs of a MIG device."""
-        return container_edits.mig_device(self._roots, self._known(device.pci), device)
+        return container_edits.mig_device(self._roots, self._known_gpu(device.pci), device)
 
     def mps_edits(self, key: str) -> ContainerEdits:
         """What a client of a control daemon needs."""
@@ -249,43 +253,45 @@ class HostHardware:
 
     async def events(self) -> AsyncIterator[Event]:
         """Critical events, and GPUs that came or went, for ever."""
-        watch: nvml.EventWatcher | None = None
-        there = sysfs.bound_to(self._roots, "nvidia")
+        watcher: nvml.EventWatcher | None = None
+        bound = sysfs.bound_to(self._roots, "nvidia")
         try:
             while True:
-                watch, found = await self._in_thread(self._look, watch)
-                for event in found:
+                watcher, events = await self._in_thread(self._poll_events, watcher)
+                for event in events:
                     yield event
-                now = sysfs.bound_to(self._roots, "nvidia")
-                if now != there:
+                current = sysfs.bound_to(self._roots, "nvidia")
+                if current != bound:
                     # NVML knows the GPUs of when it was started.
-                    await self._in_thread(self._restart, watch)
-                    watch = None
-                    yield GpusChanged(recovered=tuple(sorted(now - there)))
-                    there = now
+                    await self._in_thread(self._restart, watcher)
+                    watcher = None
+                    yield GpusChanged(recovered=tuple(sorted(current - bound)))
+                    bound = current
                 # Not only when a claim waits for it: a cold disk takes its time, and that would be everybody's.
-                await self._in_thread(self._files, EDITS_TTL_SECONDS / 2)
+                await self._in_thread(self._cached_edits, EDITS_TTL_SECONDS / 2)
                 await asyncio.sleep(self._interval)
         finally:
-            if watch is not None:
-                await self._in_thread(watch.close)
+            if watcher is not None:
+                await self._in_thread(watcher.close)
 
-    def _look(self, watch: nvml.EventWatcher | None) -> tuple[nvml.EventWatcher | None, list[Event]]:
-        found: list[Event] = []
-        if watch is None or watch.is_stale:
-            missed = bool(self._unavailable)
+    def _poll_events(self, watcher: nvml.EventWatcher | None) -> tuple[nvml.EventWatcher | None, list[Event]]:
+        events: list[Event] = []
+        if watcher is None or watcher.is_stale:
+            was_unavailable = bool(self._unavailable)
             try:
-                watch = nvml.EventWatcher(self._library)
+                watcher = nvml.EventWatcher(self._library)
             except nvml.NvmlUnavailable:
-                return None, found
-            if watch.unmonitored:
-                _log.warning("no critical events of GPU %s: the driver does not tell them", ", ".join(watch.unmonitored))
-            if missed:
-                found.append(GpusChanged())
-            found.extend(map(Unmonitored, watch.unmonitored))
-        return watch, [*found, *watch.poll()]
+                return None, events
+            if watcher.unmonitored:
+                _log.warning(
+                    "no critical events of GPU %s: the driver does not tell them", ", ".join(watcher.unmonitored)
+                )
+            if was_unavailable:
+                events.append(GpusChanged())
+            events.extend(map(Unmonitored, watcher.unmonitored))
+        return watcher, [*events, *watcher.poll()]
 
-    def _restart(self, watch: nvml.EventWatcher | None) -> None:
-        if watch is not None:
-            watch.close()
+    def _restart(self, watcher: nvml.EventWatcher | None) -> None:
+        if watcher is not None:
+            watcher.close()
         self._library.stop()

@@ -27,9 +27,9 @@ CONTROL = "nvidia-cuda-mps-control"
 PIPE_IN_CONTAINER = "/tmp/nvidia-mps"
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_REFUSED = re.compile(r"\b(error|failed|invalid|unrecognized|not supported)\b", re.IGNORECASE)
+_ERROR = re.compile(r"\b(error|failed|invalid|unrecognized|not supported)\b", re.IGNORECASE)
 _MEMORY = re.compile(r"^MemTotal:\s+([0-9]+) kB", re.MULTILINE)
-_SMALL = 64 << 20
+_DEFAULT_SHM_BYTES = 64 << 20
 
 
 class MpsDaemons:
@@ -37,16 +37,16 @@ class MpsDaemons:
 
     def __init__(self, roots: Roots, timeout: float = 20.0) -> None:
         self._roots = roots
-        self._patience = timeout
+        self._timeout = timeout
 
     async def start(self, daemon: MpsDaemon) -> None:
         """Start a daemon, wait until it answers, and set its limits; only the last if it runs. Raises HardwareError."""
         folder = self._folder(daemon.key)
-        if not await self._answers(folder):
-            await self._clear(folder)
+        if not await self._is_running(folder):
+            await self._remove_folder(folder)
             await self._launch(folder, daemon)
         try:
-            await self._limit(folder, daemon)
+            await self._set_limits(folder, daemon)
         except HardwareError:
             await self.stop(daemon.key)
             raise
@@ -57,10 +57,10 @@ class MpsDaemons:
         if not folder.exists():
             return
         with suppress(HardwareError):
-            await self._tell(folder, "quit")
-        if not await self._waited(folder, answering=False):
+            await self._send(folder, "quit")
+        if not await self._wait_until(folder, running=False):
             self._kill(folder)
-        await self._clear(folder)
+        await self._remove_folder(folder)
 
     async def running(self) -> frozenset[str]:
         """Keys of the daemons that answer."""
@@ -68,7 +68,7 @@ class MpsDaemons:
             folders = sorted(path for path in (self._roots.state / "mps").iterdir() if path.is_dir())
         except OSError:
             return frozenset()
-        return frozenset([folder.name for folder in folders if await self._answers(folder)])
+        return frozenset([folder.name for folder in folders if await self._is_running(folder)])
 
     def edits(self, key: str) -> ContainerEdits:
         """What a client needs."""
@@ -93,41 +93,41 @@ class MpsDaemons:
         for name in ("pipe", "shm", "log"):
             (folder / name).mkdir(parents=True)
         (folder / "shm").chmod(0o1777)  # as /dev/shm is, also where nothing is mounted on it
-        await self._mount(folder / "shm")
+        await self._mount_shm(folder / "shm")
         command = [str(program(self._roots, CONTROL)), "-d", *(["-M"] if daemon.multi_user else [])]
-        env = {**self._reach(folder), "CUDA_VISIBLE_DEVICES": ",".join(daemon.uuids)}
-        ended = await run(command, env=env, output=folder / "log/start.log")
-        if ended.status == 0 and await self._waited(folder, answering=True):
+        env = {**self._environment(folder), "CUDA_VISIBLE_DEVICES": ",".join(daemon.uuids)}
+        result = await run(command, env=env, output=folder / "log/start.log")
+        if result.status == 0 and await self._wait_until(folder, running=True):
             return
-        reason = ended.output or _last_line(folder / "log/control.log") or "it gives no reason"
+        reason = result.output or _last_line(folder / "log/control.log") or "it gives no reason"
         await self.stop(daemon.key)
         raise HardwareError(f"MPS control daemon {daemon.key} did not start: {reason}")
 
-    async def _limit(self, folder: Path, daemon: MpsDaemon) -> None:
+    async def _set_limits(self, folder: Path, daemon: MpsDaemon) -> None:
         commands = [f"set_default_device_pinned_mem_limit {uuid} {mib}M" for uuid, mib in daemon.memory_limits.items()]
         if daemon.threads is not None:
             commands.append(f"set_default_active_thread_percentage {daemon.threads}")
         for command in commands:
-            ended = await self._tell(folder, command)
-            if ended.status != 0 or _REFUSED.search(ended.output):
-                raise HardwareError(f"MPS control daemon {daemon.key}: {command}: {ended.output or 'refused'}")
+            result = await self._send(folder, command)
+            if result.status != 0 or _ERROR.search(result.output):
+                raise HardwareError(f"MPS control daemon {daemon.key}: {command}: {result.output or 'refused'}")
 
-    async def _tell(self, folder: Path, command: str) -> CommandResult:
-        return await run([str(program(self._roots, CONTROL))], env=self._reach(folder), stdin=f"{command}\n")
+    async def _send(self, folder: Path, command: str) -> CommandResult:
+        return await run([str(program(self._roots, CONTROL))], env=self._environment(folder), stdin=f"{command}\n")
 
-    async def _answers(self, folder: Path) -> bool:
+    async def _is_running(self, folder: Path) -> bool:
         if not (folder / "pipe").is_dir():
             return False
         try:
-            return (await self._tell(folder, "get_server_list")).status == 0
+            return (await self._send(folder, "get_server_list")).status == 0
         except HardwareError:
             return False
 
-    async def _waited(self, folder: Path, *, answering: bool) -> bool:
+    async def _wait_until(self, folder: Path, *, running: bool) -> bool:
         pause = 0.02
         try:
-            async with asyncio.timeout(self._patience):
-                while await self._answers(folder) != answering:
+            async with asyncio.timeout(self._timeout):
+                while await self._is_running(folder) != running:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, 1.0)
         except TimeoutError:
@@ -139,16 +139,16 @@ class MpsDaemons:
 
         It writes its number down, where its clients can write, too; and numbers are given to others later.
         """
-        number = read(folder / "pipe" / f"{CONTROL}.pid")
-        if not number.isdecimal():
+        pid = read(folder / "pipe" / f"{CONTROL}.pid")
+        if not pid.isdecimal():
             return
-        process = self._roots.proc / number
-        own = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}" in read(process / "environ").split("\0")
-        if own and read(process / "comm").startswith("nvidia-cuda-mps"):
+        process = self._roots.proc / pid
+        is_ours = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}" in read(process / "environ").split("\0")
+        if is_ours and read(process / "comm").startswith("nvidia-cuda-mps"):
             with suppress(ProcessLookupError):
-                os.kill(int(number), signal.SIGKILL)
+                os.kill(int(pid), signal.SIGKILL)
 
-    def _reach(self, folder: Path) -> dict[str, str]:
+    def _environment(self, folder: Path) -> dict[str, str]:
         env = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "log")}
         library = find_library(self._roots.driver)
         if library is not None and self._roots.driver != Path("/"):
@@ -157,18 +157,18 @@ class MpsDaemons:
 
     # --- folders ------------------------------------------------------------------------------------------------------
 
-    async def _mount(self, shm: Path) -> None:
+    async def _mount_shm(self, shm: Path) -> None:
         """Clients share memory through a file system of its own, so that one claim cannot fill the host's.
 
         Without the right to mount it is a plain folder.
         """
         memory = _MEMORY.search(read(self._roots.proc / "meminfo"))
-        size = int(memory[1]) * 1024 // 2 if memory else _SMALL
+        size = int(memory[1]) * 1024 // 2 if memory else _DEFAULT_SHM_BYTES
         options = f"rw,nosuid,nodev,noexec,relatime,size={size}"
         with suppress(HardwareError):
             await run(["mount", "-t", "tmpfs", "-o", options, "shm", str(shm)])
 
-    async def _clear(self, folder: Path) -> None:
+    async def _remove_folder(self, folder: Path) -> None:
         if (folder / "shm").is_mount():
             await run(["umount", "-l", str(folder / "shm")])
         shutil.rmtree(folder, ignore_errors=True)

@@ -89,12 +89,12 @@ def driver_of(roots: Roots, pci: str) -> str:
 
 def vfio_gpus(roots: Roots) -> tuple[str, ...]:
     """Addresses of NVIDIA's GPUs that are handed to virtual machines."""
-    found = []
+    gpus = []
     for pci in sorted(bound_to(roots, "vfio-pci")):
         folder = device_folder(roots, pci)
         if read(folder / "vendor") == _NVIDIA and read(folder / "class").startswith(_DISPLAY):
-            found.append(pci)
-    return tuple(found)
+            gpus.append(pci)
+    return tuple(gpus)
 
 
 def iommu_group(roots: Roots, pci: str) -> int | None:

@@ -53,15 +53,15 @@ async def run(
         raise HardwareError(f"{' '.join(command)}: {error.strerror}") from None
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            written, _ = await process.communicate(stdin.encode())
+            stdout, _ = await process.communicate(stdin.encode())
     except TimeoutError:
         raise HardwareError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    said = written if output is None else output.read_bytes()
-    return CommandResult(process.returncode or 0, said.decode(errors="replace").strip())
+    text = stdout if output is None else output.read_bytes()
+    return CommandResult(process.returncode or 0, text.decode(errors="replace").strip())
 
 
 async def nvidia_smi(roots: Roots, uuid: str, *arguments: str, ignore_unsupported: bool = False) -> None:
@@ -72,8 +72,8 @@ async def nvidia_smi(roots: Roots, uuid: str, *arguments: str, ignore_unsupporte
     command = (str(program(roots, "nvidia-smi")), *arguments)
     library = find_library(roots.driver)
     # It must not find another driver's library, or none in a container.
-    ended = await run(command, env={"LD_PRELOAD": str(library)} if library else None)
-    if ended.status == 0 or (ignore_unsupported and "not supported" in ended.output.lower()):
+    result = await run(command, env={"LD_PRELOAD": str(library)} if library else None)
+    if result.status == 0 or (ignore_unsupported and "not supported" in result.output.lower()):
         return
-    said = ended.output.splitlines()[-1] if ended.output else "no reason given"
-    raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} ended with {ended.status}: {said}")
+    reason = result.output.splitlines()[-1] if result.output else "no reason given"
+    raise HardwareError(f"GPU {uuid}: nvidia-smi {' '.join(arguments)} ended with {result.status}: {reason}")

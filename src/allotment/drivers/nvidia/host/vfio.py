@@ -30,43 +30,43 @@ def bind_to_vfio(
 
     Nobody may have the GPU open, this process included, or use others of its group, but for those that go ``beside``.
     """
-    what = f"GPU {pci}: handing it to {VFIO}"
-    group = _group(roots, pci, what)
+    action = f"GPU {pci}: handing it to {VFIO}"
+    group = _group(roots, pci, action)
     if driver_of(roots, pci) == VFIO:
         return group
     if read(device_folder(roots, pci) / "sriov_numvfs") not in ("", "0"):
-        raise HardwareError(f"{what}: it has virtual functions; remove them first")
-    mates = set(iommu_group_peers(roots, pci)).difference(together_with)
-    others = [mate for mate in sorted(mates) if driver_of(roots, mate) not in ("", VFIO)]
+        raise HardwareError(f"{action}: it has virtual functions; remove them first")
+    peers = set(iommu_group_peers(roots, pci)).difference(together_with)
+    others = [peer for peer in sorted(peers) if driver_of(roots, peer) not in ("", VFIO)]
     if others:
-        raise HardwareError(f"{what}: IOMMU group {group} has other devices in use: {', '.join(others)}")
+        raise HardwareError(f"{action}: IOMMU group {group} has other devices in use: {', '.join(others)}")
     users: list[str] = []
-    if not _until(lambda: not processes_using(roots, minor, users), release_seconds):
-        raise HardwareError(f"{what}: process {', '.join(users)} has it open")
+    if not _wait_until(lambda: not processes_using(roots, minor, users), release_seconds):
+        raise HardwareError(f"{action}: process {', '.join(users)} has it open")
     if not _rebind(roots, pci, VFIO, bind_seconds):
         _rebind(roots, pci, "", bind_seconds)
-        raise HardwareError(f"{what}: the kernel did not bind it; is the module {VFIO} loaded?")
+        raise HardwareError(f"{action}: the kernel did not bind it; is the module {VFIO} loaded?")
     return group
 
 
 def unbind_from_vfio(roots: Roots, pci: str, bind_seconds: float = BIND_SECONDS) -> int:
     """Bind a GPU to its own driver again, unless it is; the number of its IOMMU group. Blocks. Raises HardwareError."""
-    what = f"GPU {pci}: taking it back from {VFIO}"
+    action = f"GPU {pci}: taking it back from {VFIO}"
     if driver_of(roots, pci) == VFIO and not _rebind(roots, pci, "", bind_seconds):
-        raise HardwareError(f"{what}: no other driver took it; is the module nvidia loaded?")
-    return _group(roots, pci, what)
+        raise HardwareError(f"{action}: no other driver took it; is the module nvidia loaded?")
+    return _group(roots, pci, action)
 
 
 def processes_using(roots: Roots, minor: int, users: list[str] | None = None) -> list[str]:
     """Processes that have a GPU's device file open; into ``users`` where that is given."""
-    found = [] if users is None else users
-    found.clear()
+    processes = [] if users is None else users
+    processes.clear()
     file = str(roots.dev / f"nvidia{minor}")
     for process in sorted(roots.proc.glob("[0-9]*")):
         with suppress(OSError):  # it may have ended, or not be ours to look at
             if any(_target(entry) == file for entry in (process / "fd").iterdir()):
-                found.append(process.name)
-    return found
+                processes.append(process.name)
+    return processes
 
 
 def _target(entry: Path) -> str:
@@ -76,16 +76,16 @@ def _target(entry: Path) -> str:
         return ""
 
 
-def _group(roots: Roots, pci: str, what: str) -> int:
+def _group(roots: Roots, pci: str, action: str) -> int:
     if not device_folder(roots, pci).exists():
-        raise GpuLost(f"{what}: the kernel does not know it (any more)")
+        raise GpuLost(f"{action}: the kernel does not know it (any more)")
     group = iommu_group(roots, pci)
     if group is None:
-        raise HardwareError(f"{what}: it is in no IOMMU group; is the IOMMU switched on?")
+        raise HardwareError(f"{action}: it is in no IOMMU group; is the IOMMU switched on?")
     return group
 
 
-def _rebind(roots: Roots, pci: str, driver: str, patience: float) -> bool:
+def _rebind(roots: Roots, pci: str, driver: str, timeout: float) -> bool:
     """Let only ``driver`` have a device (empty: whoever it is meant for); whether it has it."""
     folder, before = device_folder(roots, pci), driver_of(roots, pci)
     try:
@@ -95,17 +95,17 @@ def _rebind(roots: Roots, pci: str, driver: str, patience: float) -> bool:
         (roots.sys / "bus/pci/drivers_probe").write_text(pci)
     except OSError as error:
         raise HardwareError(f"GPU {pci}: {error.filename}: {error.strerror}") from None
-    return _until(lambda: _bound(driver_of(roots, pci), driver), patience)
+    return _wait_until(lambda: _is_bound(driver_of(roots, pci), driver), timeout)
 
 
-def _bound(now: str, driver: str) -> bool:
-    return now == driver if driver else now not in ("", VFIO)
+def _is_bound(current: str, driver: str) -> bool:
+    return current == driver if driver else current not in ("", VFIO)
 
 
-def _until(true: Callable[[], bool], patience: float) -> bool:
-    end = time.monotonic() + patience
-    while not true():
-        if time.monotonic() >= end:
+def _wait_until(condition: Callable[[], bool], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
             return False
-        time.sleep(min(0.1, patience))
+        time.sleep(min(0.1, timeout))
     return True

@@ -12,7 +12,7 @@ from allotment.drivers.nvidia.nvml.library import Handle, Library, address, text
 LOST = 0
 
 #: More in one look is a flood of the same.
-_MOST = 256
+_MAX_EVENTS = 256
 
 
 class EventWatcher:
@@ -21,7 +21,7 @@ class EventWatcher:
     def __init__(self, library: Library) -> None:
         nvml = library.nvml
         self._library = library
-        self._start = library.start_count
+        self._start_count = library.start_count
         self._handles = library.handles()
         self._lost: set[str] = set()
         self._events: Any = library.try_call(nvml.nvmlEventSetCreate)
@@ -42,15 +42,15 @@ class EventWatcher:
     @property
     def is_stale(self) -> bool:
         """Whether NVML was stopped since: then nothing more can be seen here."""
-        return not self._library.is_running or self._library.start_count != self._start
+        return not self._library.is_running or self._library.start_count != self._start_count
 
     def poll(self) -> list[Xid]:
         """What happened; number 0 for a GPU that is lost, once."""
-        return [*self._happened(), *self._lost_now()]
+        return [*self._xid_events(), *self._newly_lost()]
 
-    def _happened(self) -> Iterator[Xid]:
+    def _xid_events(self) -> Iterator[Xid]:
         nvml = self._library.nvml
-        for _ in range(_MOST if self._events is not None else 0):
+        for _ in range(_MAX_EVENTS if self._events is not None else 0):
             try:
                 data = nvml.nvmlEventSetWait(self._events, 0)
             except nvml.NVMLError:
@@ -60,19 +60,19 @@ class EventWatcher:
             if data.eventType == nvml.nvmlEventTypeXidCriticalError and pci is not None:
                 yield Xid(address(text(pci.busId)), int(data.eventData))
 
-    def _lost_now(self) -> list[Xid]:
+    def _newly_lost(self) -> list[Xid]:
         nvml = self._library.nvml
-        found = []
+        events = []
         for handle in self._handles:
             try:
                 nvml.nvmlDeviceGetUUID(handle.device)
             except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_GpuNotFound):
                 if handle.pci not in self._lost:
                     self._lost.add(handle.pci)
-                    found.append(Xid(handle.pci, LOST))
+                    events.append(Xid(handle.pci, LOST))
             except nvml.NVMLError:
                 continue
-        return found
+        return events
 
     def close(self) -> None:
         """Give the set back."""

@@ -81,32 +81,32 @@ def facts_of(library: Library, handle: Handle) -> Gpu | None:
 
     Where it sits (NUMA node, PCIe root) is not NVML's to tell: see the host.
     """
-    nvml, device, told = library.nvml, handle.device, library.try_call
-    uuid = text(told(nvml.nvmlDeviceGetUUID, device))
+    nvml, device, query = library.nvml, handle.device, library.try_call
+    uuid = text(query(nvml.nvmlDeviceGetUUID, device))
     if not uuid:
         return None
-    memory = told(nvml.nvmlDeviceGetMemoryInfo, device)
-    capability = told(nvml.nvmlDeviceGetCudaComputeCapability, device)
+    memory = query(nvml.nvmlDeviceGetMemoryInfo, device)
+    capability = query(nvml.nvmlDeviceGetCudaComputeCapability, device)
     capability_text = ".".join(map(str, capability)) if capability else ""
-    architecture = _ARCHITECTURES.get(told(nvml.nvmlDeviceGetArchitecture, device) or 0, "Unknown")
-    product = text(told(nvml.nvmlDeviceGetName, device))
-    minor = told(nvml.nvmlDeviceGetMinorNumber, device)
+    architecture = _ARCHITECTURES.get(query(nvml.nvmlDeviceGetArchitecture, device) or 0, "Unknown")
+    product = text(query(nvml.nvmlDeviceGetName, device))
+    minor = query(nvml.nvmlDeviceGetMinorNumber, device)
     total = int(memory.total) if memory is not None and memory.total else None
-    mode = told(nvml.nvmlDeviceGetMigMode, device)
-    pci = told(nvml.nvmlDeviceGetPciInfo, device)
-    bar = told(nvml.nvmlDeviceGetBAR1MemoryInfo, device)
+    mode = query(nvml.nvmlDeviceGetMigMode, device)
+    pci = query(nvml.nvmlDeviceGetPciInfo, device)
+    bar = query(nvml.nvmlDeviceGetBAR1MemoryInfo, device)
     return Gpu(
         pci=handle.pci,
         uuid=uuid,
         minor=handle.number if minor is None else minor,
         product=product,
-        brand=_brand(told(nvml.nvmlDeviceGetBrand, device)),
+        brand=_brand(query(nvml.nvmlDeviceGetBrand, device)),
         architecture=architecture,
         compute_capability=capability_text,
-        driver_version=text(told(nvml.nvmlSystemGetDriverVersion)),
-        cuda_driver_version=_cuda(told(nvml.nvmlSystemGetCudaDriverVersion)),
+        driver_version=text(query(nvml.nvmlSystemGetDriverVersion)),
+        cuda_driver_version=_cuda(query(nvml.nvmlSystemGetCudaDriverVersion)),
         memory_bytes=total,
-        multiprocessors=(told(nvml.nvmlDeviceGetNumGpuCores, device) or 0) // _CORES.get(capability_text, 128),
+        multiprocessors=(query(nvml.nvmlDeviceGetNumGpuCores, device) or 0) // _CORES.get(capability_text, 128),
         device_id=f"0x{pci.pciDeviceId >> 16:04x}" if pci is not None else "",
         # Without MIG the mode is not supported, which is neither on nor off.
         mig=None if mode is None else _mig(library, device, product, architecture, total),
@@ -131,8 +131,8 @@ def _cuda(number: int | None) -> str:
 
 
 def _addressing(library: Library, device: Any) -> str | None:
-    ask = getattr(library.nvml, "nvmlDeviceGetAddressingMode", None)
-    mode = library.try_call(ask, device) if ask else None
+    function = getattr(library.nvml, "nvmlDeviceGetAddressingMode", None)
+    mode = library.try_call(function, device) if function else None
     return None if mode is None else _ADDRESSING.get(mode)
 
 
@@ -161,16 +161,16 @@ def _mig(library: Library, device: Any, product: str, architecture: str, total: 
         name = text(getattr(info, "name", "")).removeprefix("MIG ")
         if not name and total:
             name = profile_name(number, info.sliceCount, info.memorySizeMB, total)
-        places = placements(library, device, info) or _known_places(known, info.id)
+        slots = placements(library, device, info) or _known_placements(known, info.id)
         # A name with c is of a profile whose own compute instance would not be the whole of it.
-        if not name or "c." in name or not places:
+        if not name or "c." in name or not slots:
             continue
         profiles[info.id] = MigProfile(
             name=name,
             gi_id=info.id,
             max_instances=info.instanceCount,
-            starts=tuple(start for start, _ in places),
-            size=places[0][1],
+            starts=tuple(start for start, _ in slots),
+            size=slots[0][1],
             memory_mib=int(info.memorySizeMB),
             multiprocessors=info.multiprocessorCount,
             copy_engines=info.copyEngineCount,
@@ -188,25 +188,25 @@ def _mig(library: Library, device: Any, product: str, architecture: str, total: 
 
 def profile_info(library: Library, device: Any, number: int) -> Any | None:
     """NVML's GPU instance profile of that number, with its name where the driver is new enough to tell it."""
-    ask = library.nvml.nvmlDeviceGetGpuInstanceProfileInfo
-    newer = library.try_call(ask, device, number)
-    return newer if newer is not None else library.try_call(ask, device, number, version=1)
+    function = library.nvml.nvmlDeviceGetGpuInstanceProfileInfo
+    info = library.try_call(function, device, number)
+    return info if info is not None else library.try_call(function, device, number, version=1)
 
 
 def placements(library: Library, device: Any, info: Any) -> list[tuple[int, int]]:
     """(start, size) of every place where a profile could be, in order; none where the driver does not tell."""
     nvml = library.nvml
     count = c_uint(0)
-    ask = nvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    if library.try_call(ask, device, info.id, None, byref(count)) is None or not count.value:
+    function = nvml.nvmlDeviceGetGpuInstancePossiblePlacements
+    if library.try_call(function, device, info.id, None, byref(count)) is None or not count.value:
         return []
-    places = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    if library.try_call(ask, device, info.id, places, byref(count)) is None:
+    slots = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    if library.try_call(function, device, info.id, slots, byref(count)) is None:
         return []
-    return sorted((place.start, place.size) for place in places[: count.value])
+    return sorted((slot.start, slot.size) for slot in slots[: count.value])
 
 
-def _known_places(known: Mig | None, profile_id: int) -> list[tuple[int, int]]:
+def _known_placements(known: Mig | None, profile_id: int) -> list[tuple[int, int]]:
     """Some drivers tell places only while MIG is on; those of the hardware that is known do not change."""
     return [
         (start, profile.size)

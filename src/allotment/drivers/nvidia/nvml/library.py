@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from allotment.drivers.nvidia.hardware import GpuLost, HardwareError
-from allotment.extras import MissingExtra, require
+from allotment.extras import MissingExtraError, require
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Library:
     def _start(self) -> ModuleType:
         try:
             require("using NVIDIA's GPUs", "nvidia", modules=("pynvml",))
-        except MissingExtra as error:
+        except MissingExtraError as error:
             raise NvmlUnavailable(str(error)) from None
         import pynvml
 
@@ -117,32 +117,32 @@ class Library:
             self.try_call(self.nvml.nvmlDeviceSetPersistenceMode, self.handle(pci).device, 0)
         self.stop()
 
-    def try_call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def try_call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """What a call answers, None where the driver cannot tell."""
         try:
-            return call(*args, **kwargs)
+            return function(*args, **kwargs)
         except self.nvml.NVMLError:
             return None
 
-    def call(self, what: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self, action: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a call answers. Raises HardwareError, which says what was asked and NVML's words."""
         try:
-            return call(*args, **kwargs)
+            return function(*args, **kwargs)
         except (self.nvml.NVMLError_GpuIsLost, self.nvml.NVMLError_GpuNotFound) as error:
-            raise GpuLost(f"{what}: {error}") from None
+            raise GpuLost(f"{action}: {error}") from None
         except self.nvml.NVMLError as error:
-            raise HardwareError(f"{what}: {error}") from None
+            raise HardwareError(f"{action}: {error}") from None
 
     def handles(self) -> tuple[Handle, ...]:
         """The GPUs, by PCI address. One that does not say its address (it fell off the bus) is not there."""
         nvml = self.nvml
-        found = []
+        handles = []
         for number in range(self.try_call(nvml.nvmlDeviceGetCount) or 0):
             device = self.try_call(nvml.nvmlDeviceGetHandleByIndex, number)
             pci = None if device is None else self.try_call(nvml.nvmlDeviceGetPciInfo, device)
             if pci is not None:
-                found.append(Handle(address(text(pci.busId)), number, device))
-        return tuple(sorted(found, key=lambda handle: handle.pci))
+                handles.append(Handle(address(text(pci.busId)), number, device))
+        return tuple(sorted(handles, key=lambda handle: handle.pci))
 
     def handle(self, pci: str) -> Handle:
         """The GPU at an address. Raises GpuLost."""

@@ -35,38 +35,40 @@ def mig_devices(library: Library, handle: Handle) -> tuple[MigDevice, ...]:
     if not _enabled(library, handle):
         return ()
     uuids = _uuids(library, handle)
-    found = []
+    devices = []
     for instance in _instances(library, handle):
         if len(instance.compute) != 1:
             continue
         ((_, compute, slices),) = instance.compute
         uuid = uuids.get((instance.id, compute))
         if uuid and slices in (0, instance.slices):
-            found.append(MigDevice(handle.pci, instance.profile_id, instance.start, uuid, instance.id, compute))
-    return tuple(sorted(found, key=lambda device: device.start))
+            devices.append(MigDevice(handle.pci, instance.profile_id, instance.start, uuid, instance.id, compute))
+    return tuple(sorted(devices, key=lambda device: device.start))
 
 
-def create_mig_device(library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool) -> MigDevice:
+def create_mig_device(
+    library: Library, handle: Handle, profile_id: int, start: int, *, reset_to_toggle: bool
+) -> MigDevice:
     """The MIG device of a profile at a place, made if it is not there. Raises HardwareError, and leaves nothing then.
 
     MIG is switched on where that needs no reset of the GPU.
     """
-    what = f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}"
-    switched = False
+    action = f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}"
+    switched_on = False
     if not _enabled(library, handle):
         if reset_to_toggle:
             raise HardwareError(
-                f"{what}: MIG is off, and switching it on needs a reset of the GPU "
+                f"{action}: MIG is off, and switching it on needs a reset of the GPU "
                 f"(nvidia-smi -i {handle.pci} -mig 1, then a reset or a reboot)"
             )
         _switch(library, handle, _ON)
-        switched = True
+        switched_on = True
         # Switching may have taken the GPU from the driver and given it back.
         handle = library.handle(handle.pci)
     try:
-        return _make(library, handle, profile_id, start, what)
+        return _create(library, handle, profile_id, start, action)
     except HardwareError:
-        if switched:
+        if switched_on:
             _switch_off_if_empty(library, handle)
         raise
 
@@ -77,7 +79,7 @@ def destroy_mig_device(library: Library, handle: Handle, profile_id: int, start:
         return
     for instance in _instances(library, handle):
         if (instance.profile_id, instance.start) == (profile_id, start):
-            _remove(library, instance, f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}")
+            _destroy_instance(library, instance, f"GPU {handle.pci}: MIG device of profile {profile_id} at {start}")
     if not reset_to_toggle:
         _switch_off_if_empty(library, handle)
 
@@ -94,79 +96,83 @@ def disable_mig(library: Library, handle: Handle) -> None:
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _make(library: Library, handle: Handle, profile_id: int, start: int, what: str) -> MigDevice:
+def _create(library: Library, handle: Handle, profile_id: int, start: int, action: str) -> MigDevice:
     nvml = library.nvml
     for instance in _instances(library, handle):
         if (instance.profile_id, instance.start) == (profile_id, start):
-            there = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance.id), None)
-            if there is not None:
-                return there
-            _remove(library, instance, what)
+            existing = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance.id), None)
+            if existing is not None:
+                return existing
+            _destroy_instance(library, instance, action)
     info = next((info for _, info in _profiles(library, handle) if info.id == profile_id), None)
     if info is None:
-        raise HardwareError(f"{what}: the GPU has no such profile")
-    size = next((size for at, size in placements(library, handle.device, info) if at == start), None)
+        raise HardwareError(f"{action}: the GPU has no such profile")
+    size = next((size for first_slice, size in placements(library, handle.device, info) if first_slice == start), None)
     if size is None:
-        raise HardwareError(f"{what}: the profile cannot start there")
-    place = nvml.c_nvmlGpuInstancePlacement_t(start=start, size=size)
-    made = library.call(what, nvml.nvmlDeviceCreateGpuInstanceWithPlacement, handle.device, profile_id, byref(place))
+        raise HardwareError(f"{action}: the profile cannot start there")
+    placement = nvml.c_nvmlGpuInstancePlacement_t(start=start, size=size)
+    instance_handle = library.call(
+        action, nvml.nvmlDeviceCreateGpuInstanceWithPlacement, handle.device, profile_id, byref(placement)
+    )
     try:
-        profile = _whole_compute_profile(library, made, info.sliceCount, what)
-        library.call(f"{what}: compute instance", nvml.nvmlGpuInstanceCreateComputeInstance, made, profile)
-        identity = library.call(what, nvml.nvmlGpuInstanceGetInfo, made).id
-        device = next((d for d in mig_devices(library, handle) if d.gpu_instance == identity), None)
+        profile = _whole_compute_profile(library, instance_handle, info.sliceCount, action)
+        library.call(f"{action}: compute instance", nvml.nvmlGpuInstanceCreateComputeInstance, instance_handle, profile)
+        instance_id = library.call(action, nvml.nvmlGpuInstanceGetInfo, instance_handle).id
+        device = next((d for d in mig_devices(library, handle) if d.gpu_instance == instance_id), None)
         if device is None:
-            raise HardwareError(f"{what}: it was made, but NVML shows no device of it")
+            raise HardwareError(f"{action}: it was made, but NVML shows no device of it")
     except HardwareError as error:
-        _undo(library, handle, made, what, error)
+        _roll_back(library, handle, instance_handle, action, error)
         raise
     return device
 
 
-def _undo(library: Library, handle: Handle, made: Any, what: str, reason: HardwareError) -> None:
+def _roll_back(library: Library, handle: Handle, instance_handle: Any, action: str, reason: HardwareError) -> None:
     """Destroy what was begun; if even that fails, its user must know both."""
-    identity = library.try_call(library.nvml.nvmlGpuInstanceGetInfo, made)
-    half = next((i for i in _instances(library, handle) if identity is not None and i.id == identity.id), None)
+    info = library.try_call(library.nvml.nvmlGpuInstanceGetInfo, instance_handle)
+    partial = next((i for i in _instances(library, handle) if info is not None and i.id == info.id), None)
     try:
-        if half is not None:
-            _remove(library, half, what)
+        if partial is not None:
+            _destroy_instance(library, partial, action)
         else:
-            library.call(what, library.nvml.nvmlGpuInstanceDestroy, made)
+            library.call(action, library.nvml.nvmlGpuInstanceDestroy, instance_handle)
     except HardwareError as error:
         raise HardwareError(f"{reason}; undoing it failed, too: {error}") from None
 
 
-def _remove(library: Library, instance: _Instance, what: str) -> None:
+def _destroy_instance(library: Library, instance: _Instance, action: str) -> None:
     """Compute instances first: an instance that holds any is in use."""
     nvml = library.nvml
     for compute, _, _ in instance.compute:
-        _gone(library, f"{what}: destroying its compute instance", nvml.nvmlComputeInstanceDestroy, compute)
-    _gone(library, f"{what}: destroying it", nvml.nvmlGpuInstanceDestroy, instance.handle)
+        _destroy_if_present(
+            library, f"{action}: destroying its compute instance", nvml.nvmlComputeInstanceDestroy, compute
+        )
+    _destroy_if_present(library, f"{action}: destroying it", nvml.nvmlGpuInstanceDestroy, instance.handle)
 
 
-def _gone(library: Library, what: str, call: Callable[[Any], object], handle: Any) -> None:
-    def destroy_if_there() -> None:
+def _destroy_if_present(library: Library, action: str, function: Callable[[Any], object], handle: Any) -> None:
+    def destroy() -> None:
         with suppress(library.nvml.NVMLError_NotFound):
-            call(handle)
+            function(handle)
 
-    library.call(what, destroy_if_there)
+    library.call(action, destroy)
 
 
-def _whole_compute_profile(library: Library, instance: Any, slices: int, what: str) -> int:
+def _whole_compute_profile(library: Library, instance: Any, slices: int, action: str) -> int:
     """The compute instance profile that takes all of a GPU instance."""
     nvml = library.nvml
     for number in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         # A variant with other engines, not the plain one.
         if number == nvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1:
             continue
-        ask = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
+        function = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
         engines = nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
-        info = library.try_call(ask, instance, number, engines)
+        info = library.try_call(function, instance, number, engines)
         if info is None:
-            info = library.try_call(ask, instance, number, engines, version=1)
+            info = library.try_call(function, instance, number, engines, version=1)
         if info is not None and info.sliceCount == slices:
             return int(info.id)
-    raise HardwareError(f"{what}: no compute instance takes all of its {slices} slices")
+    raise HardwareError(f"{action}: no compute instance takes all of its {slices} slices")
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
@@ -188,47 +194,49 @@ def _profiles(library: Library, handle: Handle) -> Iterator[tuple[int, Any]]:
 
 def _instances(library: Library, handle: Handle) -> list[_Instance]:
     nvml = library.nvml
-    found = []
+    instances = []
     for _, info in _profiles(library, handle):
-        room = (nvml.c_nvmlGpuInstance_t * max(info.instanceCount, 1))()
+        buffer = (nvml.c_nvmlGpuInstance_t * max(info.instanceCount, 1))()
         count = c_uint(0)
-        if library.try_call(nvml.nvmlDeviceGetGpuInstances, handle.device, info.id, room, byref(count)) is None:
+        if library.try_call(nvml.nvmlDeviceGetGpuInstances, handle.device, info.id, buffer, byref(count)) is None:
             continue
-        for instance in room[: count.value]:
-            told = library.try_call(nvml.nvmlGpuInstanceGetInfo, instance)
-            if told is not None:
+        for instance in buffer[: count.value]:
+            detail = library.try_call(nvml.nvmlGpuInstanceGetInfo, instance)
+            if detail is not None:
                 compute = tuple(_compute_instances(library, instance))
-                found.append(
-                    _Instance(instance, told.id, told.profileId, told.placement.start, info.sliceCount, compute)
+                instances.append(
+                    _Instance(instance, detail.id, detail.profileId, detail.placement.start, info.sliceCount, compute)
                 )
-    return found
+    return instances
 
 
 def _compute_instances(library: Library, instance: Any) -> Iterator[tuple[Any, int, int]]:
     nvml = library.nvml
     seen = set()
     for number in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
-        ask = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
-        info = library.try_call(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+        function = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
+        info = library.try_call(function, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
         if info is None:
-            info = library.try_call(ask, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, version=1)
+            info = library.try_call(
+                function, instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, version=1
+            )
         if info is None or info.id in seen:
             continue
         seen.add(info.id)
-        room = (nvml.c_nvmlComputeInstance_t * max(info.instanceCount, 1))()
+        buffer = (nvml.c_nvmlComputeInstance_t * max(info.instanceCount, 1))()
         count = c_uint(0)
-        if library.try_call(nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id, room, byref(count)) is None:
+        if library.try_call(nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id, buffer, byref(count)) is None:
             continue
-        for compute in room[: count.value]:
-            told = library.try_call(nvml.nvmlComputeInstanceGetInfo, compute)
-            if told is not None:
-                yield compute, told.id, told.placement.size
+        for compute in buffer[: count.value]:
+            detail = library.try_call(nvml.nvmlComputeInstanceGetInfo, compute)
+            if detail is not None:
+                yield compute, detail.id, detail.placement.size
 
 
 def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
     """UUIDs of MIG devices by (GPU instance, compute instance)."""
     nvml = library.nvml
-    found = {}
+    uuids = {}
     # Numbers have gaps: one that is free is not found.
     for index in range(library.try_call(nvml.nvmlDeviceGetMaxMigDeviceCount, handle.device) or 0):
         device = library.try_call(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle.device, index)
@@ -238,15 +246,15 @@ def _uuids(library: Library, handle: Handle) -> dict[tuple[int, int], str]:
         compute = library.try_call(nvml.nvmlDeviceGetComputeInstanceId, device)
         uuid = text(library.try_call(nvml.nvmlDeviceGetUUID, device))
         if instance is not None and compute is not None and uuid:
-            found[instance, compute] = uuid
-    return found
+            uuids[instance, compute] = uuid
+    return uuids
 
 
 def _switch(library: Library, handle: Handle, mode: int) -> None:
-    what = f"GPU {handle.pci}: switching MIG {'on' if mode else 'off'}"
-    status = library.call(what, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
+    action = f"GPU {handle.pci}: switching MIG {'on' if mode else 'off'}"
+    status = library.call(action, library.nvml.nvmlDeviceSetMigMode, handle.device, mode)
     if status != library.nvml.NVML_SUCCESS or _enabled(library, handle) != bool(mode):
-        raise HardwareError(f"{what}: it takes effect only after a reset of the GPU; programs may be using it")
+        raise HardwareError(f"{action}: it takes effect only after a reset of the GPU; programs may be using it")
 
 
 def _switch_off_if_empty(library: Library, handle: Handle) -> None:

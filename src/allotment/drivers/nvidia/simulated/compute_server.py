@@ -43,7 +43,7 @@ VARIABLE: Final = "ALLOTMENT_GPU"
 
 _LINE_LIMIT: Final = 1 << 16
 _BACKLOG: Final = 128
-_NOTHING: Final = "no CUDA-capable device: nothing prepared stands behind this token"
+_NO_DEVICE: Final = "no CUDA-capable device: nothing prepared stands behind this token"
 
 
 class ComputeServer:
@@ -61,14 +61,14 @@ class ComputeServer:
         self._engines: dict[str, ComputeEngine] = {}
         self._opened = 0
         self._socket: socket.socket | None = None
-        self._wanted = asyncio.Event()
+        self._socket_created = asyncio.Event()
         self._closed = False
 
     # --- what the hardware uses --------------------------------------------------------------------------------------
 
-    def attach(self, find: ShareLookup, running: ProgramContext | None = None) -> None:
+    def attach(self, find: ShareLookup, context: ProgramContext | None = None) -> None:
         """Ask this, too, what a token stands for; ``running`` is held while a program is on such a share."""
-        self._sources[find] = running
+        self._sources[find] = context
 
     def detach(self, find: ShareLookup) -> None:
         """Ask it no longer."""
@@ -91,11 +91,11 @@ class ComputeServer:
     async def run(self) -> None:
         """Serve programs until cancelled; does nothing before the first address was asked for."""
         try:
-            await self._wanted.wait()
+            await self._socket_created.wait()
             async with asyncio.TaskGroup() as group:
 
                 def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                    group.create_task(self._meet(reader, writer))
+                    group.create_task(self._serve_program(reader, writer))
 
                 server = await asyncio.start_unix_server(met, sock=self._socket, limit=_LINE_LIMIT)
                 async with server:
@@ -112,7 +112,7 @@ class ComputeServer:
             if path is not None:
                 path.unlink(missing_ok=True)
             self._socket = None
-            self._wanted.clear()
+            self._socket_created.clear()
         if self._own_folder and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder, self._own_folder = None, False
@@ -130,33 +130,33 @@ class ComputeServer:
             self._socket.bind(str(path))
             # Whoever connects before run() has started waits in the backlog.
             self._socket.listen(_BACKLOG)
-            self._wanted.set()
+            self._socket_created.set()
         return path
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_program(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One program, from its connection to its end."""
-        client: ProgramSession | None = None
-        answering: set[asyncio.Task[None]] = set()
+        session: ProgramSession | None = None
+        tasks: set[asyncio.Task[None]] = set()
         try:
             while line := await reader.readline():
-                asked = _decode(line)
-                if client is None:
+                request = _decode(line)
+                if session is None:
                     try:
-                        client = self.open(str(asked.get("open", "")), threads=_threads(asked))
+                        session = self.open(str(request.get("open", "")), threads=_threads(request))
                     except ComputeError as error:
-                        _send(writer, {"id": asked.get("id"), "error": error.code, "message": str(error)})
+                        _send(writer, {"id": request.get("id"), "error": error.code, "message": str(error)})
                         return
-                    _send(writer, {"id": asked.get("id"), **client.device_info()})
+                    _send(writer, {"id": request.get("id"), **session.device_info()})
                     continue
-                task = asyncio.create_task(_answer(client, asked, writer))
-                answering.add(task)
-                task.add_done_callback(answering.discard)
+                task = asyncio.create_task(_answer(session, request, writer))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
         except (ConnectionError, ValueError, RecursionError):
             pass  # it died, or does not speak the protocol; either way it is gone
         finally:
-            if client is not None:
-                client.close()
-            for task in answering:
+            if session is not None:
+                session.close()
+            for task in tasks:
                 task.cancel()
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -178,21 +178,21 @@ class ComputeServer:
         if threads is not None and not 1 <= threads <= 100:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"threads are 1 to 100 per cent, not {threads!r}")
         self._opened += 1
-        with ExitStack() as held:
-            if running := self._sources[find]:
-                held.enter_context(running(share))
-            client = ProgramSession(engine, f"program-{self._opened}", share, threads, lambda: find(token))
-            client.on_close.push(held.pop_all())
-        client.on_close.callback(self._left, engine)
-        return client
+        with ExitStack() as contexts:
+            if context := self._sources[find]:
+                contexts.enter_context(context(share))
+            session = ProgramSession(engine, f"program-{self._opened}", share, threads, lambda: find(token))
+            session.on_close.push(contexts.pop_all())
+        session.on_close.callback(self._drop_idle_engine, engine)
+        return session
 
     def _find(self, token: str) -> tuple[ShareLookup, ComputeShare]:
         for find in self._sources:
             if share := find(token):
                 return find, share
-        raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
+        raise ComputeError("CUDA_ERROR_NO_DEVICE", _NO_DEVICE)
 
-    def _left(self, engine: ComputeEngine) -> None:
+    def _drop_idle_engine(self, engine: ComputeEngine) -> None:
         """An engine that nobody uses any more is forgotten; its MIG device may be gone, too."""
         if not engine.programs and self._engines.get(engine.uuid) is engine:
             del self._engines[engine.uuid]
@@ -202,14 +202,19 @@ class ProgramSession:
     """A program on its share of an engine. ``at_end``: what happens when it has left."""
 
     def __init__(
-        self, engine: ComputeEngine, name: str, share: ComputeShare, threads: int | None, now: Callable[[], ComputeShare | None]
+        self,
+        engine: ComputeEngine,
+        name: str,
+        share: ComputeShare,
+        threads: int | None,
+        share_now: Callable[[], ComputeShare | None],
     ) -> None:
         """``now`` tells what the program may use by the time it asks."""
         self.on_close = ExitStack()
         self._engine = engine
         self._name = name
         self._share = share
-        self._now = now
+        self._share_now = share_now
         self._open = True
         limits = [limit for limit in (share.threads, threads) if limit is not None]
         engine.enter(name, share.daemon or name, min(limits, default=None))
@@ -237,12 +242,12 @@ class ProgramSession:
 
         Seconds are simulated ones. Raises ComputeError where the device is gone.
         """
-        share = self._usable()
+        share = self._current_share()
         return await self._engine.run(self._name, round(work * SECOND), width, share.interval)
 
     def allocate(self, size: int) -> int:
         """Take memory; a number to free it by. Raises ComputeError."""
-        share = self._usable()
+        share = self._current_share()
         try:
             return self._engine.memory.allocate(self._name, size, share.memory_limit)
         except OutOfMemory as error:
@@ -264,12 +269,12 @@ class ProgramSession:
             self._engine.leave(self._name)
             self.on_close.close()
 
-    def _usable(self) -> ComputeShare:
+    def _current_share(self) -> ComputeShare:
         if not self._open:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the program has left its device")
-        share = self._now()
+        share = self._share_now()
         if share is None:
-            raise ComputeError("CUDA_ERROR_NO_DEVICE", _NOTHING)
+            raise ComputeError("CUDA_ERROR_NO_DEVICE", _NO_DEVICE)
         if share.engine != self._engine.uuid:
             raise ComputeError("CUDA_ERROR_CONTEXT_IS_DESTROYED", f"{self._engine.uuid} is gone")
         return share
@@ -278,54 +283,54 @@ class ProgramSession:
 # --- the protocol ----------------------------------------------------------------------------------------------------
 
 
-async def _answer(client: ProgramSession, asked: Tree, writer: asyncio.StreamWriter) -> None:
-    answer: Tree
+async def _answer(session: ProgramSession, request: Tree, writer: asyncio.StreamWriter) -> None:
+    response: Tree
     try:
-        answer = await _done(client, asked)
+        response = await _dispatch(session, request)
     except ComputeError as error:
-        answer = {"error": error.code, "message": str(error)}
+        response = {"error": error.code, "message": str(error)}
     except (TypeError, ValueError, OverflowError) as error:
-        answer = {"error": "CUDA_ERROR_INVALID_VALUE", "message": str(error)}
-    _send(writer, {"id": asked.get("id"), **answer})
+        response = {"error": "CUDA_ERROR_INVALID_VALUE", "message": str(error)}
+    _send(writer, {"id": request.get("id"), **response})
 
 
-async def _done(client: ProgramSession, asked: Tree) -> Tree:
+async def _dispatch(session: ProgramSession, request: Tree) -> Tree:
     verbs: dict[str, Callable[[], Awaitable[Tree]]] = {
-        "run": lambda: _run(client, asked),
-        "allocate": lambda: _allocate(client, asked),
-        "free": lambda: _free(client, asked),
+        "run": lambda: _run(session, request),
+        "allocate": lambda: _allocate(session, request),
+        "free": lambda: _free(session, request),
     }
-    for verb, does in verbs.items():
-        if verb in asked:
-            return await does()
-    raise ComputeError("CUDA_ERROR_NOT_SUPPORTED", f"expected one of {', '.join(verbs)}, got {', '.join(asked)}")
+    for verb, handle in verbs.items():
+        if verb in request:
+            return await handle()
+    raise ComputeError("CUDA_ERROR_NOT_SUPPORTED", f"expected one of {', '.join(verbs)}, got {', '.join(request)}")
 
 
-async def _run(client: ProgramSession, asked: Tree) -> Tree:
-    return {"seconds": await client.run(float(asked["run"]), int(asked.get("width", 1)))}
+async def _run(session: ProgramSession, request: Tree) -> Tree:
+    return {"seconds": await session.run(float(request["run"]), int(request.get("width", 1)))}
 
 
-async def _allocate(client: ProgramSession, asked: Tree) -> Tree:
-    return {"allocation": client.allocate(int(asked["allocate"]))}
+async def _allocate(session: ProgramSession, request: Tree) -> Tree:
+    return {"allocation": session.allocate(int(request["allocate"]))}
 
 
-async def _free(client: ProgramSession, asked: Tree) -> Tree:
-    client.free(int(asked["free"]))
+async def _free(session: ProgramSession, request: Tree) -> Tree:
+    session.free(int(request["free"]))
     return {}
 
 
-def _threads(asked: Tree) -> int | None:
-    threads = asked.get("threads")
+def _threads(request: Tree) -> int | None:
+    threads = request.get("threads")
     return threads if threads is None or isinstance(threads, int) else 0
 
 
 def _decode(line: bytes) -> Tree:
-    asked = json.loads(line)
-    if not isinstance(asked, dict):
+    request = json.loads(line)
+    if not isinstance(request, dict):
         raise ValueError("a line is a JSON object")
-    return asked
+    return request
 
 
-def _send(writer: asyncio.StreamWriter, answer: Tree) -> None:
+def _send(writer: asyncio.StreamWriter, response: Tree) -> None:
     if not writer.is_closing():
-        writer.write(json.dumps(answer).encode() + b"\n")
+        writer.write(json.dumps(response).encode() + b"\n")

@@ -15,25 +15,25 @@ class DeclaredFaults:
 
     def __init__(self, hardware: SimulatedHardware) -> None:
         self._hardware = hardware
-        self._broken: dict[str, str] = {}
+        self._faults: dict[str, str] = {}
 
     def apply(self, text: str) -> None:
         """Break what the text says and mend the rest; the same text again does nothing. Raises ValueError."""
-        wanted = _read(text)
+        faults = _parse(text)
         gpus = {f"gpu-{gpu.minor}": gpu for gpu in self._hardware.all_gpus()}
-        for name in wanted:
+        for name in faults:
             if name not in gpus:
                 raise ValueError(f"no GPU {name}; this node has {', '.join(gpus)}")
-        before, self._broken = self._broken, wanted
-        for name, fault in before.items():
-            if wanted.get(name) == fault:
+        previous, self._faults = self._faults, faults
+        for name, fault in previous.items():
+            if faults.get(name) == fault:
                 continue
             if fault == "gone":
                 self._hardware.add(gpus[name])
             else:
                 self._hardware.repair(gpus[name].pci)
-        for name, fault in wanted.items():
-            if before.get(name) == fault:
+        for name, fault in faults.items():
+            if previous.get(name) == fault:
                 continue
             if fault == "gone":
                 self._hardware.remove(gpus[name].pci)
@@ -43,11 +43,11 @@ class DeclaredFaults:
                 self._hardware.report_xid(gpus[name].pci, int(fault.removeprefix("xid-")))
 
 
-def _read(text: str) -> dict[str, str]:
-    wanted: dict[str, str] = {}
+def _parse(text: str) -> dict[str, str]:
+    faults: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, fault = part.partition("=")
         if fault not in ("gone", "lost") and not _XID.fullmatch(fault):
             raise ValueError(f"wanted NAME=gone, NAME=lost or NAME=xid-NUMBER, found {part!r}")
-        wanted[name] = fault
-    return wanted
+        faults[name] = fault
+    return faults

@@ -15,17 +15,17 @@ class DeviceMemory:
     def __init__(self, size: int, name: str) -> None:
         self.size = size
         self._name = name
-        self._held: dict[str, dict[int, int]] = {}
-        self._numbers = 0
+        self._allocations: dict[str, dict[int, int]] = {}
+        self._last_number = 0
 
     @property
     def used(self) -> int:
         """What all programs hold together."""
-        return sum(map(self.used_by, self._held))
+        return sum(map(self.used_by, self._allocations))
 
     def used_by(self, program: str) -> int:
         """What one program holds."""
-        return sum(self._held.get(program, {}).values())
+        return sum(self._allocations.get(program, {}).values())
 
     def allocate(self, program: str, size: int, limit: int | None = None) -> int:
         """Give a program so much, and a number to free it by. ``limit``: all that this program may hold.
@@ -41,17 +41,17 @@ class DeviceMemory:
         if used + size > self.size:
             bound = f"{self._name} has {_mib(self.size)}, of which {_mib(used)} are in use"
             raise OutOfMemory(f"out of memory: tried to allocate {_mib(size)}; {bound}")
-        self._numbers += 1
-        self._held.setdefault(program, {})[self._numbers] = size
-        return self._numbers
+        self._last_number += 1
+        self._allocations.setdefault(program, {})[self._last_number] = size
+        return self._last_number
 
     def free(self, program: str, number: int) -> None:
         """Take an allocation back. Raises KeyError if the program does not hold it."""
-        del self._held.get(program, {})[number]
+        del self._allocations.get(program, {})[number]
 
     def leave(self, program: str) -> None:
         """A program ended; all that it held is free."""
-        self._held.pop(program, None)
+        self._allocations.pop(program, None)
 
 
 def _mib(size: int) -> str:

@@ -39,8 +39,8 @@ class ComputeEngine:
         self._model = Multiprocessors(share.multiprocessors, slice_ns=SLICES[share.interval])
         self._speed = speed
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        self._waiting: dict[int, tuple[str, asyncio.Future[float]]] = {}
+        self._start_time = self._loop.time()
+        self._running: dict[int, tuple[str, asyncio.Future[float]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -50,28 +50,28 @@ class ComputeEngine:
 
     def activity(self) -> Activity:
         """What it did so far."""
-        self._catch_up()
+        self._advance()
         time = max(self._model.now, 1)
         busy = self._model.used / (time * self._model.count)
         return Activity(self.programs, time / SECOND, busy, self.memory.used)
 
     def enter(self, program: str, group: str, threads: int | None) -> None:
         """A program comes; those with one ``seat`` (an MPS daemon's) run side by side."""
-        self._catch_up()
+        self._advance()
         self._model.enter(program, group, threads)
 
     def leave(self, program: str) -> None:
         """It goes: its kernels are lost, its memory is free."""
-        self._catch_up()
+        self._advance()
         self._model.leave(program)
         self.memory.leave(program)
-        for number in [number for number, (owner, _) in self._waiting.items() if owner == program]:
-            self._waiting.pop(number)[1].cancel()
+        for number in [number for number, (owner, _) in self._running.items() if owner == program]:
+            self._running.pop(number)[1].cancel()
         self._set_timer()
 
     async def run(self, program: str, work: int, width: int, interval: int) -> float:
         """Run a kernel of ``work`` nanoseconds of one multiprocessor; simulated seconds. Raises ComputeError."""
-        self._catch_up()
+        self._advance()
         self._model.slice_ns = SLICES[interval]
         if work > _LONGEST:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", f"no kernel runs for {work / SECOND:.0f} seconds")
@@ -80,19 +80,19 @@ class ComputeEngine:
         except ValueError as error:
             raise ComputeError("CUDA_ERROR_INVALID_VALUE", str(error)) from None
         ended: asyncio.Future[float] = self._loop.create_future()
-        self._waiting[number] = program, ended
+        self._running[number] = program, ended
         self._set_timer()
         return await ended
 
-    def _catch_up(self) -> None:
-        now = int((self._loop.time() - self._began) * self._speed * SECOND)
+    def _advance(self) -> None:
+        now = int((self._loop.time() - self._start_time) * self._speed * SECOND)
         for finished in self._model.advance(now):
-            _, ended = self._waiting.pop(finished.kernel)
+            _, ended = self._running.pop(finished.kernel)
             if not ended.done():
                 ended.set_result((finished.ended - finished.launched) / SECOND)
 
-    def _woken(self) -> None:
-        self._catch_up()
+    def _on_timer(self) -> None:
+        self._advance()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -102,4 +102,4 @@ class ComputeEngine:
         end = self._model.next_end()
         if end is not None:
             # A nanosecond later rather than a rounding too early.
-            self._timer = self._loop.call_at(self._began + (end + 1) / (self._speed * SECOND), self._woken)
+            self._timer = self._loop.call_at(self._start_time + (end + 1) / (self._speed * SECOND), self._on_timer)

@@ -28,7 +28,7 @@ from allotment.drivers.nvidia.hardware import (
     Xid,
 )
 from allotment.drivers.nvidia.simulated import container_edits as edits
-from allotment.drivers.nvidia.simulated import state as physics
+from allotment.drivers.nvidia.simulated import state as transitions
 from allotment.drivers.nvidia.simulated.fault_injection import FaultInjector, HardwareStep, Moment
 from allotment.drivers.nvidia.simulated.grants import Grant, share_of
 from allotment.drivers.nvidia.simulated.share import ComputeShare
@@ -41,8 +41,8 @@ from allotment.fleet.nvidia.mig_devices import Existing
 _FIRST_GROUP: Final = 1000
 
 #: What waits until a program has left looks so often, in all so long.
-_LEAVING_TURNS: Final = 50
-_LEAVING_SECONDS: Final = 0.25
+_RELEASE_POLLS: Final = 50
+_RELEASE_SECONDS: Final = 0.25
 
 
 class SimulatedHardware:
@@ -66,22 +66,22 @@ class SimulatedHardware:
     ) -> None:
         self.name = name
         self._gpus = {gpu.pci: gpu for gpu in gpus}
-        self._made = fixed_mig or {}
+        self._fixed_mig = fixed_mig or {}
         self._address = address
         self._faults = faults
         self._latency = latency
         self._listeners: set[asyncio.Queue[Event]] = set()
-        self._untold: list[Event] = []
-        self._clients: Counter[str] = Counter()
-        self._kept = StateFile(state, self._first)
+        self._undelivered: list[Event] = []
+        self._programs: Counter[str] = Counter()
+        self._state_file = StateFile(state, self._initial_state)
 
-    def _first(self) -> SimulatedState:
-        state = SimulatedState(cards={pci: physics.initial_card(gpu) for pci, gpu in self._gpus.items()})
-        for pci, wanted in self._made.items():
+    def _initial_state(self) -> SimulatedState:
+        state = SimulatedState(cards={pci: transitions.initial_card(gpu) for pci, gpu in self._gpus.items()})
+        for pci, devices in self._fixed_mig.items():
             card = state.cards[pci]
             card.mig = True
-            for one in wanted:
-                physics.make_gpu_instance(card, self._gpus[pci], one.profile_id, one.start).uuid = one.uuid
+            for device in devices:
+                transitions.make_gpu_instance(card, self._gpus[pci], device.profile_id, device.start).uuid = device.uuid
         return state
 
     # --- what is there ----------------------------------------------------------------------------------------------
@@ -89,22 +89,22 @@ class SimulatedHardware:
     async def gpus(self) -> tuple[Gpu, ...]:
         """All GPUs by PCI address."""
         await self._step("gpus", "before", self.name)
-        state = self._kept.read()
+        state = self._state_file.read()
         return tuple(
-            _as_set(self._gpus[pci], state.cards[pci]) for pci in sorted(self._gpus) if pci not in state.absent
+            _current_facts(self._gpus[pci], state.cards[pci]) for pci in sorted(self._gpus) if pci not in state.absent
         )
 
     async def mig_devices(self, pci: str) -> tuple[MigDevice, ...]:
         """The MIG devices that exist on a GPU, by place."""
         await self._step("mig_devices", "before", pci)
-        gpu, card = self._card(self._kept.read(), pci)
-        there = sorted(card.instances, key=lambda instance: (instance.start, instance.profile_id))
-        return tuple(physics.device_of(gpu, instance) for instance in there if instance.uuid)
+        gpu, card = self._card(self._state_file.read(), pci)
+        instances = sorted(card.instances, key=lambda instance: (instance.start, instance.profile_id))
+        return tuple(transitions.device_of(gpu, instance) for instance in instances if instance.uuid)
 
     async def mps_daemons(self) -> frozenset[str]:
         """Keys of the daemons that run."""
         await self._step("mps_daemons", "before", self.name)
-        return frozenset(self._kept.read().daemons)
+        return frozenset(self._state_file.read().daemons)
 
     def all_gpus(self) -> tuple[Gpu, ...]:
         """All GPUs that ever were there, also those that were pulled out."""
@@ -112,47 +112,47 @@ class SimulatedHardware:
 
     def snapshot(self) -> SimulatedState:
         """Everything as it is, for tests to compare."""
-        return deepcopy(self._kept.read())
+        return deepcopy(self._state_file.read())
 
     # --- MIG --------------------------------------------------------------------------------------------------------
 
     async def create_mig(self, pci: str, profile_id: int, start: int) -> MigDevice:
         """Make a MIG device, MIG switched on first if need be. Rolled back if its compute instance fails."""
         await self._step("create_mig", "before", pci)
-        await self._left(self._gpu(pci).uuid)
-        with self._kept.change() as state:
+        await self._wait_for_programs(self._gpu(pci).uuid)
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
             if not card.mig:
-                self._unheld(gpu.uuid, f"{pci}: switch MIG on")
-            physics.switch_mig_on(state, card, gpu)
+                self._check_no_programs(gpu.uuid, f"{pci}: switch MIG on")
+            transitions.switch_mig_on(state, card, gpu)
             try:
-                physics.make_gpu_instance(card, gpu, profile_id, start)
+                transitions.make_gpu_instance(card, gpu, profile_id, start)
             except HardwareError:
-                physics.switch_mig_off(card, gpu)
+                transitions.switch_mig_off(card, gpu)
                 raise
         try:
             await self._step("create_mig", "between", pci)
         except (HardwareError, asyncio.CancelledError):
-            with self._kept.change() as state:
+            with self._state_file.change() as state:
                 self._destroy(state, pci, profile_id, start)
             raise
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
             instance = card.find(profile_id, start)
             if instance is None:
                 raise HardwareError(f"{pci}: GPU instance at {start} was destroyed by somebody else")
-            physics.make_compute_instance(state, instance, gpu)
-            device = physics.device_of(gpu, instance)
+            transitions.make_compute_instance(state, instance, gpu)
+            device = transitions.device_of(gpu, instance)
         await self._step("create_mig", "after", pci)
         return device
 
     async def destroy_mig(self, pci: str, profile_id: int, start: int) -> None:
         """Destroy a MIG device or what there is of one; MIG off with the last, where it was off in the beginning."""
         await self._step("destroy_mig", "before", pci)
-        _, card = self._card(self._kept.read(), pci)
+        _, card = self._card(self._state_file.read(), pci)
         if instance := card.find(profile_id, start):
-            await self._left(instance.uuid)
-        with self._kept.change() as state:
+            await self._wait_for_programs(instance.uuid)
+        with self._state_file.change() as state:
             self._destroy(state, pci, profile_id, start)
         await self._step("destroy_mig", "after", pci)
 
@@ -160,16 +160,16 @@ class SimulatedHardware:
         gpu, card = self._card(state, pci)
         instance = card.find(profile_id, start)
         if instance is not None:
-            self._unheld(instance.uuid, f"{pci}: destroy {instance.uuid or 'a GPU instance'}")
-            physics.destroy_instance(state, card, gpu, instance)
-        physics.switch_mig_off(card, gpu)
+            self._check_no_programs(instance.uuid, f"{pci}: destroy {instance.uuid or 'a GPU instance'}")
+            transitions.destroy_instance(state, card, gpu, instance)
+        transitions.switch_mig_off(card, gpu)
 
     async def disable_mig(self, pci: str) -> None:
         """Have MIG off on a GPU."""
         await self._step("leave_mig", "before", pci)
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
-            physics.disable_mig(card, gpu)
+            transitions.disable_mig(card, gpu)
         await self._step("leave_mig", "after", pci)
 
     # --- sharing ----------------------------------------------------------------------------------------------------
@@ -179,48 +179,48 @@ class SimulatedHardware:
         if not 0 <= interval <= 3:
             raise HardwareError(f"{pci}: time slice {interval}: wanted 0 to 3")
         await self._step("set_time_slice", "before", pci)
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
-            physics.set_compute_mode(state, card, gpu, "DEFAULT")
+            transitions.set_compute_mode(state, card, gpu, "DEFAULT")
             card.interval = interval
         await self._step("set_time_slice", "after", pci)
 
     async def set_compute_mode(self, pci: str, mode: ComputeMode) -> None:
         """Who may use a GPU."""
         await self._step("set_compute_mode", "before", pci)
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
-            physics.set_compute_mode(state, card, gpu, mode)
+            transitions.set_compute_mode(state, card, gpu, mode)
         await self._step("set_compute_mode", "after", pci)
 
     async def start_mps(self, daemon: MpsDaemon) -> None:
         """Start a control daemon."""
         await self._step("start_mps", "before", daemon.key)
-        self._kept.make_mps_folder(daemon.key)
+        self._state_file.make_mps_folder(daemon.key)
         await self._step("start_mps", "between", daemon.key)
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             gpus = {pci: gpu for pci, gpu in self._gpus.items() if pci not in state.absent}
-            physics.start_daemon(state, gpus, daemon)
+            transitions.start_daemon(state, gpus, daemon)
         await self._step("start_mps", "after", daemon.key)
 
     async def stop_mps(self, key: str) -> None:
         """Stop a control daemon and remove its folders; unknown is stopped already."""
         await self._step("stop_mps", "before", key)
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             state.daemons.pop(key, None)
         await self._step("stop_mps", "between", key)
-        self._kept.remove_mps_folder(key)
+        self._state_file.remove_mps_folder(key)
         await self._step("stop_mps", "after", key)
 
     async def bind_vfio(self, pci: str, bound: bool, *, together_with: Collection[str] = ()) -> int:
         """Hand a GPU to vfio-pci, or back; its IOMMU group, which is its own."""
         await self._step("bind_vfio", "before", pci)
-        await self._left(self._gpu(pci).uuid)
-        with self._kept.change() as state:
+        await self._wait_for_programs(self._gpu(pci).uuid)
+        with self._state_file.change() as state:
             gpu, card = self._card(state, pci)
             if bound:
-                self._unheld(gpu.uuid, f"{pci}: bind to vfio-pci")
-            physics.bind_vfio(state, card, gpu, bound)
+                self._check_no_programs(gpu.uuid, f"{pci}: bind to vfio-pci")
+            transitions.bind_vfio(state, card, gpu, bound)
         await self._step("bind_vfio", "after", pci)
         return _FIRST_GROUP + gpu.minor if gpu.iommu_group is None else gpu.iommu_group
 
@@ -240,7 +240,7 @@ class SimulatedHardware:
 
     def mps_edits(self, key: str) -> ContainerEdits:
         """Where the daemon listens."""
-        return edits.mps_client(self._kept.mps_folder(key))
+        return edits.mps_client(self._state_file.mps_folder(key))
 
     def vfio_edits(self, pci: str, group: int, *, api_device: bool, iommu_fd: bool) -> ContainerEdits:
         """The IOMMU group's node: the newer interface is not simulated, and where it is preferred only."""
@@ -263,7 +263,7 @@ class SimulatedHardware:
         grant = Grant.parse(token)
         if grant is None or grant.hardware != self.name:
             return None
-        state = self._kept.read()
+        state = self._state_file.read()
         gpu, card = self._gpus.get(grant.pci), state.cards.get(grant.pci)
         if gpu is None or card is None or grant.pci in state.absent or card.lost or card.vfio:
             return None
@@ -272,11 +272,11 @@ class SimulatedHardware:
     @contextmanager
     def running(self, share: ComputeShare) -> Iterator[None]:
         """A program runs on its share: meanwhile nobody can take the device away."""
-        self._clients[share.engine] += 1
+        self._programs[share.engine] += 1
         try:
             yield
         finally:
-            self._clients[share.engine] -= 1
+            self._programs[share.engine] -= 1
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -284,9 +284,9 @@ class SimulatedHardware:
         """What happens from now on, after what happened while nobody listened."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._listeners.add(queue)
-        for event in self._untold:
+        for event in self._undelivered:
             queue.put_nowait(event)
-        self._untold.clear()
+        self._undelivered.clear()
         try:
             while True:
                 yield await queue.get()
@@ -295,56 +295,56 @@ class SimulatedHardware:
 
     def report_xid(self, pci: str, number: int) -> None:
         """A GPU reports a critical event."""
-        self._tell(Xid(pci, number))
+        self._emit(Xid(pci, number))
 
     def stop_monitoring(self, pci: str) -> None:
         """The driver cannot tell a GPU's critical events, as on some virtual machines."""
-        self._tell(Unmonitored(pci))
+        self._emit(Unmonitored(pci))
 
     def lose(self, pci: str) -> None:
         """A GPU no longer answers (it has fallen off the bus), but is still listed."""
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             state.cards[pci].lost = True
-        self._tell(Xid(pci, 0))
+        self._emit(Xid(pci, 0))
 
     def repair(self, pci: str) -> None:
         """A GPU's troubles are over, and it kept what was set and made on it."""
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             state.cards[pci].lost = False
-        self._tell(GpusChanged((pci,)))
+        self._emit(GpusChanged((pci,)))
 
     def reset(self, pci: str) -> None:
         """A GPU is reset: all that was set or made on it is gone, and so are its troubles."""
-        with self._kept.change() as state:
-            physics.reset_gpu(state, self._gpus[pci])
-        self._tell(GpusChanged((pci,)))
+        with self._state_file.change() as state:
+            transitions.reset_gpu(state, self._gpus[pci])
+        self._emit(GpusChanged((pci,)))
 
     def remove(self, pci: str) -> None:
         """A GPU is pulled out."""
-        with self._kept.change() as state:
-            physics.reset_gpu(state, self._gpus[pci])
+        with self._state_file.change() as state:
+            transitions.reset_gpu(state, self._gpus[pci])
             state.absent.append(pci)
-        self._tell(GpusChanged())
+        self._emit(GpusChanged())
 
     def add(self, gpu: Gpu) -> None:
         """A GPU is put in: a new one, or one that was pulled out."""
         self._gpus[gpu.pci] = gpu
-        with self._kept.change() as state:
+        with self._state_file.change() as state:
             state.absent = [pci for pci in state.absent if pci != gpu.pci]
-            physics.reset_gpu(state, gpu)
-        self._tell(GpusChanged((gpu.pci,)))
+            transitions.reset_gpu(state, gpu)
+        self._emit(GpusChanged((gpu.pci,)))
 
     def reboot(self) -> None:
         """The node starts again: only what its administrator had made is made again."""
-        with self._kept.change() as state:
-            first = self._first()
+        with self._state_file.change() as state:
+            initial = self._initial_state()
             for key in list(state.daemons):
-                self._kept.remove_mps_folder(key)
-            state.cards, state.daemons = first.cards, {}
+                self._state_file.remove_mps_folder(key)
+            state.cards, state.daemons = initial.cards, {}
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if not self._listeners:
-            self._untold.append(event)
+            self._undelivered.append(event)
         for queue in self._listeners:
             queue.put_nowait(event)
 
@@ -364,16 +364,16 @@ class SimulatedHardware:
             raise GpuLost(f"{pci}: GPU is lost")
         return gpu, state.cards[pci]
 
-    async def _left(self, engine: str) -> None:
+    async def _wait_for_programs(self, engine: str) -> None:
         """Give programs a moment to leave: that they were ended is heard a little later than from a kernel."""
-        turns = 0
-        while self._clients[engine] > 0 and turns < _LEAVING_TURNS:
-            turns += 1
-            await asyncio.sleep(_LEAVING_SECONDS / _LEAVING_TURNS)
+        polls = 0
+        while self._programs[engine] > 0 and polls < _RELEASE_POLLS:
+            polls += 1
+            await asyncio.sleep(_RELEASE_SECONDS / _RELEASE_POLLS)
 
-    def _unheld(self, engine: str, what: str) -> None:
-        if self._clients[engine] > 0:
-            raise HardwareError(f"{what}: In use by another client ({self._clients[engine]} programs)")
+    def _check_no_programs(self, engine: str, action: str) -> None:
+        if self._programs[engine] > 0:
+            raise HardwareError(f"{action}: In use by another client ({self._programs[engine]} programs)")
 
     async def _step(self, operation: str, moment: Moment, on: str) -> None:
         if self._latency:
@@ -382,7 +382,7 @@ class SimulatedHardware:
             self._faults.take(HardwareStep(operation, moment, on))
 
 
-def _as_set(gpu: Gpu, card: Card) -> Gpu:
+def _current_facts(gpu: Gpu, card: Card) -> Gpu:
     """A GPU's facts as they are now."""
     if (gpu.mig_enabled, gpu.vfio_bound) == (card.mig, card.vfio):
         return gpu

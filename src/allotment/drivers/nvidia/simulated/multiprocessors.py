@@ -49,13 +49,13 @@ class Span(NamedTuple):
 class _Kernel:
     number: int
     launched: int
-    rest: int
+    remaining: int
     width: int
 
 
 @dataclass(slots=True)
 class _Program:
-    seat: str
+    group: str
     limit: int
     kernels: deque[_Kernel] = field(default_factory=deque)
 
@@ -77,11 +77,11 @@ class Multiprocessors:
         self.used = 0
         """Work done so far, in nanoseconds of one multiprocessor."""
         self._switch_ns = switch_ns
-        self._seen = on_span
+        self._on_span = on_span
         self._programs: dict[str, _Program] = {}
-        self._seats: dict[str, list[str]] = {}
+        self._groups: dict[str, list[str]] = {}
         self._launched = 0
-        self._turn: str | None = None
+        self._active: str | None = None
         self._loaded: str | None = None
         self._ready = 0
         self._slice_end: int | None = None
@@ -97,15 +97,15 @@ class Multiprocessors:
         """Let a program in. ``threads``: per cent of the multiprocessors that it may use, rounded up to a whole one."""
         limit = self.count if threads is None else max(1, -(-self.count * threads // 100))
         self._programs[program] = _Program(group, limit)
-        self._seats.setdefault(group, []).append(program)
+        self._groups.setdefault(group, []).append(program)
 
     def leave(self, program: str) -> None:
         """A program ended; what it had launched is lost."""
-        seat = self._programs.pop(program).seat
-        self._seats[seat].remove(program)
-        self._choose()
-        if not self._seats[seat]:
-            del self._seats[seat]
+        group = self._programs.pop(program).group
+        self._groups[group].remove(program)
+        self._schedule()
+        if not self._groups[group]:
+            del self._groups[group]
 
     def launch(self, program: str, work: int, width: int) -> int:
         """Queue a kernel of ``work`` that can use ``width`` multiprocessors at most; its number."""
@@ -113,7 +113,7 @@ class Multiprocessors:
             raise ValueError(f"a kernel has work and width of at least 1, not {work} and {width}")
         self._launched += 1
         self._programs[program].kernels.append(_Kernel(self._launched, self.now, work, width))
-        self._choose()
+        self._schedule()
         return self._launched
 
     # --- time --------------------------------------------------------------------------------------------------------
@@ -122,156 +122,162 @@ class Multiprocessors:
         """Let time pass, and tell which kernels ended in it."""
         finished: list[Finished] = []
         while self.now < until:
-            self._skip(until)
-            given = self._given()
-            self._pass(min(self._next_change(given), until), given)
-            finished += self._ended()
-            self._choose()
+            self._skip_rounds(until)
+            allocation = self._current_allocation()
+            self._run_until(min(self._next_change(allocation), until), allocation)
+            finished += self._take_ended()
+            self._schedule()
         return finished
 
-    def _skip(self, until: int) -> None:
+    def _skip_rounds(self, until: int) -> None:
         """Let whole rounds of turns pass at once, as long as no kernel ends in them: each seat has one slice of each.
 
         Long kernels in turns change hands hundreds of times a second; nobody could go through an hour of that.
         """
-        left = 0 if self._slice_end is None else self._slice_end - self.now
-        if self._seen is not None or not 0 < left <= self.slice_ns or self.now < self._ready:
+        slice_left = 0 if self._slice_end is None else self._slice_end - self.now
+        if self._on_span is not None or not 0 < slice_left <= self.slice_ns or self.now < self._ready:
             return
-        turn = self.slice_ns + self._switch_ns
-        if until - self.now < 2 * turn * len(self._seats):
+        turn_ns = self.slice_ns + self._switch_ns
+        if until - self.now < 2 * turn_ns * len(self._groups):
             return
-        seats = [seat for seat in self._seats if self._works(seat)]
-        rounds = (until - self.now) // (turn * len(seats))
-        rounds = min(rounds, *((self._needs(seat) - 1) // self.slice_ns for seat in seats))
-        for seat in seats:
-            for name, count in self._parts(seat).items():
+        groups = [group for group in self._groups if self._has_work(group)]
+        rounds = (until - self.now) // (turn_ns * len(groups))
+        rounds = min(rounds, *((self._time_to_first_end(group) - 1) // self.slice_ns for group in groups))
+        for group in groups:
+            for name, count in self._allocation_of(group).items():
                 done = count * self.slice_ns * rounds
-                self._programs[name].kernels[0].rest -= done
+                self._programs[name].kernels[0].remaining -= done
                 self.used += done
-        passed = rounds * turn * len(seats)
+        passed = rounds * turn_ns * len(groups)
         self.now += passed
-        self._slice_end = self.now + left
+        self._slice_end = self.now + slice_left
 
     def next_end(self) -> int | None:
         """When the next kernel ends if nothing else is launched and nobody leaves; None if none runs."""
-        if self._turn is None:
+        if self._active is None:
             return None
         begin = max(self.now, self._ready)
         if self._slice_end is None:
-            return begin + self._needs(self._turn)
-        turns = [seat for seat in self._in_order(self._turn) if self._works(seat)]
+            return begin + self._time_to_first_end(self._active)
+        groups = [group for group in self._in_order(self._active) if self._has_work(group)]
         # Until a kernel ends every seat uses its whole slice, so each begins at a fixed place of a fixed cycle.
-        turn = self.slice_ns + self._switch_ns
-        cycle = turn * len(turns)
-        first = self._slice_end - begin
-        needs = self._needs(self._turn)
+        turn_ns = self.slice_ns + self._switch_ns
+        cycle = turn_ns * len(groups)
+        slice_left = self._slice_end - begin
+        remaining = self._time_to_first_end(self._active)
         ends = [
-            begin + needs
-            if needs <= first
-            else self._slice_end + _in_turns(needs - first, cycle - turn, self.slice_ns, cycle, self._switch_ns)
+            begin + remaining
+            if remaining <= slice_left
+            else self._slice_end
+            + _completion_delay(remaining - slice_left, cycle - turn_ns, self.slice_ns, cycle, self._switch_ns)
         ]
-        for place, seat in enumerate(turns[1:]):
+        for position, group in enumerate(groups[1:]):
             ends.append(
-                self._slice_end + _in_turns(self._needs(seat), place * turn, self.slice_ns, cycle, self._switch_ns)
+                self._slice_end
+                + _completion_delay(
+                    self._time_to_first_end(group), position * turn_ns, self.slice_ns, cycle, self._switch_ns
+                )
             )
         return min(ends)
 
-    def _needs(self, seat: str) -> int:
+    def _time_to_first_end(self, group: str) -> int:
         """How long a seat has to have its turn until the first of its kernels ends."""
-        parts = self._parts(seat)
-        return min(-(-self._programs[name].kernels[0].rest // count) for name, count in parts.items())
+        allocation = self._allocation_of(group)
+        return min(-(-self._programs[name].kernels[0].remaining // count) for name, count in allocation.items())
 
-    def _pass(self, until: int, given: Mapping[str, int]) -> None:
-        for name, count in given.items():
+    def _run_until(self, until: int, allocation: Mapping[str, int]) -> None:
+        for name, count in allocation.items():
             kernel = self._programs[name].kernels[0]
-            done = min(kernel.rest, count * (until - self.now))
-            kernel.rest -= done
+            done = min(kernel.remaining, count * (until - self.now))
+            kernel.remaining -= done
             self.used += done
-        if self._seen is not None:
-            self._seen(Span(self.now, until, given))
+        if self._on_span is not None:
+            self._on_span(Span(self.now, until, allocation))
         self.now = until
 
-    def _ended(self) -> list[Finished]:
+    def _take_ended(self) -> list[Finished]:
         ended = []
-        for name in self._seats.get(self._turn or "", ()):
+        for name in self._groups.get(self._active or "", ()):
             kernels = self._programs[name].kernels
-            if kernels and not kernels[0].rest:
+            if kernels and not kernels[0].remaining:
                 kernel = kernels.popleft()
                 ended.append(Finished(kernel.number, name, kernel.launched, self.now))
         return ended
 
     # --- whose turn --------------------------------------------------------------------------------------------------
 
-    def _busy(self, program: str) -> bool:
+    def _is_busy(self, program: str) -> bool:
         return bool(self._programs[program].kernels)
 
-    def _works(self, seat: str) -> bool:
-        return any(self._busy(program) for program in self._seats[seat])
+    def _has_work(self, group: str) -> bool:
+        return any(self._is_busy(program) for program in self._groups[group])
 
-    def _choose(self) -> None:
+    def _schedule(self) -> None:
         """See whose turn it is now, and until when."""
-        waiting = any(seat != self._turn and self._works(seat) for seat in self._seats)
-        over = self._slice_end is not None and self.now >= self._slice_end
-        if self._turn is None or not self._works(self._turn) or (waiting and over):
-            self._pass_on()
-            waiting = any(seat != self._turn and self._works(seat) for seat in self._seats)
-        if self._turn is None or not waiting:
+        waiting = any(group != self._active and self._has_work(group) for group in self._groups)
+        expired = self._slice_end is not None and self.now >= self._slice_end
+        if self._active is None or not self._has_work(self._active) or (waiting and expired):
+            self._switch_group()
+            waiting = any(group != self._active and self._has_work(group) for group in self._groups)
+        if self._active is None or not waiting:
             self._slice_end = None  # alone: there is nobody to make room for
         elif self._slice_end is None:
             self._slice_end = max(self.now, self._ready) + self.slice_ns
 
-    def _pass_on(self) -> None:
+    def _switch_group(self) -> None:
         """Give the turn to the next seat that has something to do."""
-        order = self._in_order(self._turn)
-        self._turn = next((seat for seat in (*order[1:], *order[:1]) if self._works(seat)), None)
+        order = self._in_order(self._active)
+        self._active = next((group for group in (*order[1:], *order[:1]) if self._has_work(group)), None)
         self._slice_end = None
-        if self._turn is not None and self._turn != self._loaded:
+        if self._active is not None and self._active != self._loaded:
             self._ready = self.now + (self._switch_ns if self._loaded is not None else 0)
-            self._loaded = self._turn
+            self._loaded = self._active
 
     def _in_order(self, first: str | None) -> list[str]:
         """All seats in the order of their turns, from one of them on."""
-        seats = list(self._seats)
-        place = seats.index(first) if first is not None else 0
-        return seats[place:] + seats[:place]
+        groups = list(self._groups)
+        position = groups.index(first) if first is not None else 0
+        return groups[position:] + groups[:position]
 
-    def _given(self) -> dict[str, int]:
+    def _current_allocation(self) -> dict[str, int]:
         """How many multiprocessors each program has now."""
-        return {} if self._turn is None or self.now < self._ready else self._parts(self._turn)
+        return {} if self._active is None or self.now < self._ready else self._allocation_of(self._active)
 
-    def _parts(self, seat: str) -> dict[str, int]:
+    def _allocation_of(self, group: str) -> dict[str, int]:
         """How many multiprocessors the programs of a seat have when it is their turn."""
-        names = [name for name in self._seats[seat] if self._busy(name)]
+        names = [name for name in self._groups[group] if self._is_busy(name)]
         heads = [(self._programs[name].kernels[0], self._programs[name].limit) for name in names]
-        wanted = [min(kernel.width, limit) for kernel, limit in heads]
+        demands = [min(kernel.width, limit) for kernel, limit in heads]
         # Whoever launched first gets what cannot be divided: nobody waits for ever.
-        order = sorted(range(len(names)), key=lambda index: (wanted[index], heads[index][0].number))
-        parts = max_min_fair([wanted[index] for index in order], self.count)
-        return {names[index]: part for index, part in zip(order, parts, strict=True) if part}
+        order = sorted(range(len(names)), key=lambda index: (demands[index], heads[index][0].number))
+        shares = max_min_fair([demands[index] for index in order], self.count)
+        return {names[index]: share for index, share in zip(order, shares, strict=True) if share}
 
-    def _next_change(self, given: Mapping[str, int]) -> int:
+    def _next_change(self, allocation: Mapping[str, int]) -> int:
         """When what runs now changes by itself: the end of a switch, of a kernel or of a slice."""
         changes = [self._slice_end] if self._slice_end is not None else []
-        if self._turn is not None and self.now < self._ready:
+        if self._active is not None and self.now < self._ready:
             changes.append(self._ready)
-        changes += [self.now - (-self._programs[name].kernels[0].rest // count) for name, count in given.items()]
+        changes += [
+            self.now - (-self._programs[name].kernels[0].remaining // count) for name, count in allocation.items()
+        ]
         return min(changes, default=_NEVER)
 
 
 _NEVER: Final = 1 << 62
 
 
-def _in_turns(needs: int, wait: int, slice_ns: int, cycle: int, switch_ns: int) -> int:
+def _completion_delay(required: int, wait: int, slice_ns: int, cycle: int, switch_ns: int) -> int:
     """How long it takes to get ``needs`` of time in slices, the first after ``wait`` and a switch, one in a cycle.
 
     >>> _in_turns(needs=25, wait=0, slice_ns=10, cycle=22, switch_ns=1)
     50
     """
-    whole = (needs - 1) // slice_ns
-    return wait + switch_ns + whole * cycle + needs - whole * slice_ns
+    whole = (required - 1) // slice_ns
+    return wait + switch_ns + whole * cycle + required - whole * slice_ns
 
 
-def max_min_fair(wanted: Sequence[int], count: int) -> list[int]:
+def max_min_fair(demands: Sequence[int], count: int) -> list[int]:
     """Divide ``count`` among those who want so much, smallest wish first: all wishes if that can be, else equal parts.
 
     >>> fair_parts([10, 32, 32], 108)
@@ -281,9 +287,9 @@ def max_min_fair(wanted: Sequence[int], count: int) -> list[int]:
     >>> fair_parts([4, 4, 4], 2)
     [1, 1, 0]
     """
-    parts = []
-    for place, wish in enumerate(wanted):
-        fair = -(-count // (len(wanted) - place))
-        parts.append(min(wish, fair))
-        count -= parts[-1]
-    return parts
+    shares = []
+    for position, demand in enumerate(demands):
+        fair_share = -(-count // (len(demands) - position))
+        shares.append(min(demand, fair_share))
+        count -= shares[-1]
+    return shares

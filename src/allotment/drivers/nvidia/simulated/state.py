@@ -63,7 +63,7 @@ def reset_gpu(state: SimulatedState, gpu: Gpu) -> None:
     uuids = {gpu.uuid}
     if gpu.pci in state.cards:
         uuids.update(instance.uuid for instance in state.cards[gpu.pci].instances)
-    state.daemons = {key: each for key, each in state.daemons.items() if uuids.isdisjoint(each.uuids)}
+    state.daemons = {key: daemon for key, daemon in state.daemons.items() if uuids.isdisjoint(daemon.uuids)}
     state.cards[gpu.pci] = initial_card(gpu)
 
 
@@ -86,7 +86,7 @@ def switch_mig_on(state: SimulatedState, card: Card, gpu: Gpu) -> None:
         raise HardwareError(f"{gpu.pci}: {gpu.product} has no MIG: Not Supported")
     if gpu.mig.reset_to_toggle:
         raise HardwareError(f"{gpu.pci}: MIG is off, and {gpu.product} needs a reset to switch it on")
-    _unused(state, card, gpu, "switch MIG on")
+    _check_unused(state, card, gpu, "switch MIG on")
     card.mig = True
 
 
@@ -108,15 +108,15 @@ def disable_mig(card: Card, gpu: Gpu) -> None:
 
 def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuInstance:
     """The first half of a MIG device: a place in memory with its engines."""
-    there = card.find(profile_id, start)
-    if there is not None:
-        return there
+    existing = card.find(profile_id, start)
+    if existing is not None:
+        return existing
     profile, mig = profile_of(gpu, profile_id), gpu.mig
     assert mig is not None
-    wanted = f"{gpu.pci}: create GPU instance {profile.name} at {start}"
+    action = f"{gpu.pci}: create GPU instance {profile.name} at {start}"
     if start not in profile.starts:
-        raise HardwareError(f"{wanted}: possible places are {', '.join(map(str, profile.starts))}")
-    _fits(card, mig, profile, start, gpu, wanted)
+        raise HardwareError(f"{action}: possible places are {', '.join(map(str, profile.starts))}")
+    _check_placement(card, mig, profile, start, gpu, action)
     whole = profile.size == mig.memory_slices
     taken = {instance.gpu_instance for instance in card.instances}
     number = 0 if whole else next(n for n in range(1, len(taken) + 2) if n not in taken)
@@ -125,18 +125,18 @@ def make_gpu_instance(card: Card, gpu: Gpu, profile_id: int, start: int) -> GpuI
     return instance
 
 
-def _fits(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, wanted: str) -> None:
-    mine = set(Piece(profile, start).slices)
+def _check_placement(card: Card, mig: Mig, profile: MigProfile, start: int, gpu: Gpu, action: str) -> None:
+    slices = set(Piece(profile, start).slices)
     others = [(profile_of(gpu, each.profile_id), each.start) for each in card.instances]
-    for other, at in others:
-        if mine.intersection(Piece(other, at).slices):
-            raise HardwareError(f"{wanted}: Insufficient Resources: {other.name} at {at} is in the way")
+    for other, other_start in others:
+        if slices.intersection(Piece(other, other_start).slices):
+            raise HardwareError(f"{action}: Insufficient Resources: {other.name} at {other_start} is in the way")
     if sum(other is profile for other, _ in others) >= profile.max_instances:
-        raise HardwareError(f"{wanted}: Insufficient Resources: {profile.max_instances} of that profile at most")
+        raise HardwareError(f"{action}: Insufficient Resources: {profile.max_instances} of that profile at most")
     for field, total in totals(mig).items():
         if getattr(profile, field) + sum(getattr(other, field) for other, _ in others) > total:
             label = next(label for name, label, _ in DIMENSIONS if name == field)
-            raise HardwareError(f"{wanted}: Insufficient Resources: no {label} left")
+            raise HardwareError(f"{action}: Insufficient Resources: no {label} left")
 
 
 def make_compute_instance(state: SimulatedState, instance: GpuInstance, gpu: Gpu) -> None:
@@ -201,14 +201,14 @@ def bind_vfio(state: SimulatedState, card: Card, gpu: Gpu, bound: bool) -> None:
     """Out of the vendor's driver, or back; whatever the driver had set is forgotten."""
     if card.vfio != bound:
         if bound:
-            _unused(state, card, gpu, "bind to vfio-pci")
+            _check_unused(state, card, gpu, "bind to vfio-pci")
         card.vfio, card.mode, card.interval = bound, "DEFAULT", 0
 
 
-def _unused(state: SimulatedState, card: Card, gpu: Gpu, what: str) -> None:
+def _check_unused(state: SimulatedState, card: Card, gpu: Gpu, action: str) -> None:
     users = [daemon.key for daemon in state.daemons.values() if gpu.uuid in daemon.uuids]
     if card.vfio:
         users.append("vfio-pci")
     users.extend(instance.uuid or "a GPU instance" for instance in card.instances)
     if users:
-        raise HardwareError(f"{gpu.pci}: {what}: In use by another client ({', '.join(users)})")
+        raise HardwareError(f"{gpu.pci}: {action}: In use by another client ({', '.join(users)})")

@@ -24,21 +24,21 @@ _FILE = "hardware.json"
 class StateFile:
     """A state, and its folder if it has one. ``first``: makes the state of hardware that is new."""
 
-    def __init__(self, folder: Path | None, first: Callable[[], SimulatedState]) -> None:
+    def __init__(self, folder: Path | None, initial_state: Callable[[], SimulatedState]) -> None:
         self._folder = folder
         self._stamp: tuple[int, int] | None = None
         self._state = SimulatedState()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         if folder is None or not (folder / _FILE).exists():
-            self._state = first()
+            self._state = initial_state()
             self._write()
 
     def read(self) -> SimulatedState:
         """The state as it is; not to be changed."""
         if self._folder is not None:
-            found = (self._folder / _FILE).stat()
-            stamp = (found.st_ino, found.st_mtime_ns)
+            status = (self._folder / _FILE).stat()
+            stamp = (status.st_ino, status.st_mtime_ns)
             if stamp != self._stamp:
                 self._state = msgspec.json.decode((self._folder / _FILE).read_bytes(), type=SimulatedState)
                 self._stamp = stamp
@@ -60,8 +60,8 @@ class StateFile:
             return
         # No fsync: the state has to outlive the driver's process, not a crash of the machine.
         writing.replace(self._folder / _FILE, msgspec.json.encode(self._state), mode=PUBLIC, sync=Sync.NONE)
-        found = (self._folder / _FILE).stat()
-        self._stamp = (found.st_ino, found.st_mtime_ns)
+        status = (self._folder / _FILE).stat()
+        self._stamp = (status.st_ino, status.st_mtime_ns)
 
     # --- folders of MPS daemons -----------------------------------------------------------------------------------
 

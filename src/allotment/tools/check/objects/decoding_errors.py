@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
-from allotment.model.strict_decoding import Misfit, check
+from allotment.model.strict_decoding import SchemaViolation, strict_decode
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.api_versions import FLAT_VERSIONS, HUB
 from allotment.tools.check.objects.classic_dra import is_classic
@@ -37,17 +37,17 @@ class AttributedError(NamedTuple):
     """A decoding error, the rule that reports it, and the shape of its document."""
 
     rule: RuleName
-    misfit: Misfit
+    misfit: SchemaViolation
     document: Document
-    shape: Shape
+    shape: TypeShape
 
     @property
-    def struct(self) -> Shape | None:
+    def struct(self) -> TypeShape | None:
         """The struct that contains the unknown field."""
         return shape_at(self.shape, self.misfit.path[:-1])
 
     @property
-    def expected_shape(self) -> Shape | None:
+    def expected_shape(self) -> TypeShape | None:
         """The shape of a valid value at the path."""
         return shape_at(self.shape, self.misfit.path)
 
@@ -64,12 +64,12 @@ def _attributed_errors(document: Document) -> Iterator[AttributedError]:
     shape = shape_for(document)
     if shape is None:
         return
-    for misfit in check(document.tree, document.api_version, document.kind, shape).misfits:
+    for misfit in strict_decode(document.tree, document.api_version, document.kind, shape).violations:
         yield AttributedError(_rule_for(document, shape, misfit), misfit, document, shape)
 
 
-def _rule_for(document: Document, shape: Shape, misfit: Misfit) -> RuleName:
-    if misfit.sort == "unknown":
+def _rule_for(document: Document, shape: TypeShape, misfit: SchemaViolation) -> RuleName:
+    if misfit.category == "unknown":
         return _rule_for_unknown_field(document, shape, misfit.path)
     if _is_valid_in_v1(document, misfit.path):
         return "old-version"
@@ -79,7 +79,7 @@ def _rule_for(document: Document, shape: Shape, misfit: Misfit) -> RuleName:
     return "wrong-type"
 
 
-def _rule_for_unknown_field(document: Document, shape: Shape, path: Path) -> RuleName:
+def _rule_for_unknown_field(document: Document, shape: TypeShape, path: Path) -> RuleName:
     struct, name = shape_at(shape, path[:-1]), path[-1]
     bare = struct.bare_name if struct else ""
     if bare == "PodResourceClaim" and name == "source":
@@ -91,7 +91,7 @@ def _rule_for_unknown_field(document: Document, shape: Shape, path: Path) -> Rul
     return "old-version" if _is_valid_in_v1(document, path) else "unknown-field"
 
 
-def _is_flat_field(request: Shape | None, name: str | int) -> bool:
+def _is_flat_field(request: TypeShape | None, name: str | int) -> bool:
     """Whether a field next to a request's name belongs under ``exactly``, in versions that have it."""
     exactly = shape_at(request, ("exactly",))
     return exactly is not None and name in exactly.fields
@@ -104,7 +104,7 @@ def _is_valid_in_v1(document: Document, path: Path) -> bool:
     hub = shape_of(f"resource.k8s.io/{HUB}", document.kind)
     if hub is None or shape_at(hub, path) is None:
         return False
-    misfits = check(document.tree, f"resource.k8s.io/{HUB}", document.kind, hub).misfits
+    misfits = strict_decode(document.tree, f"resource.k8s.io/{HUB}", document.kind, hub).violations
     return all(misfit.path != path for misfit in misfits)
 
 

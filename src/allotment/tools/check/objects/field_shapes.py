@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from allotment.model.fields import Shape, shape_of
+from allotment.model.fields import TypeShape, shape_of
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.tools.check.objects.api_versions import HUB, VERSIONS
@@ -26,7 +26,7 @@ def version_of(document: Document) -> str:
     return document.api_version.rpartition("/")[2]
 
 
-def shape_for(document: Document) -> Shape | None:
+def shape_for(document: Document) -> TypeShape | None:
     """The shape for a document: that of its version, or of v1 if the version never existed."""
     shape = shape_of(document.api_version, document.kind)
     if shape is None and is_dra(document) and HUB in VERSIONS.get(document.kind, {}):
@@ -34,7 +34,7 @@ def shape_for(document: Document) -> Shape | None:
     return shape
 
 
-def shape_at(shape: Shape | None, path: Path) -> Shape | None:
+def shape_at(shape: TypeShape | None, path: Path) -> TypeShape | None:
     """The shape of a valid value at a path; None if the path is not valid."""
     for step in path:
         if shape is None:
@@ -54,7 +54,7 @@ def written_fields(document: Document) -> Iterator[WrittenField]:
         yield from _walk(shape, document.tree, ())
 
 
-def _walk(shape: Shape, value: Any, path: Path) -> Iterator[WrittenField]:
+def _walk(shape: TypeShape, value: Any, path: Path) -> Iterator[WrittenField]:
     if shape.form == "struct" and isinstance(value, dict):
         for name, inner in value.items():
             field = shape.fields.get(name)

@@ -11,28 +11,28 @@ from typing import Final
 from allotment.cel.validation_context import validation_context
 from allotment.model.decoding import Manifest
 from allotment.model.features import GATES, RELEASES, Features
-from allotment.model.validation.context import Context, ExpressionProblem
-from allotment.model.validation.creation_errors import refusals
+from allotment.model.validation.context import ExpressionProblem, ValidationContext
+from allotment.model.validation.creation_errors import creation_errors
 from allotment.model.validation.errors import FieldError
 from allotment.tools.check.bundle import Bundle
 
 _ALL_GATES_ENABLED: Final = Features(RELEASES[-1], dict.fromkeys(GATES, True))
 
 
-def _validation_context(features: Features) -> Context:
+def _validation_context(features: Features) -> ValidationContext:
     compiler = validation_context(features).check_expression
 
     def check(expression: str, *, stored: bool) -> tuple[ExpressionProblem, ...]:
         return () if expression else compiler(expression, stored=stored)
 
-    return Context(features, check)
+    return ValidationContext(features, check)
 
 
 def errors_with_gates(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
     """The reasons why the API server rejects an object, with the feature gates of the settings."""
-    return refusals(manifest, _validation_context(bundle.features), bundle.namespaces)
+    return creation_errors(manifest, _validation_context(bundle.features), bundle.namespaces)
 
 
 def errors_with_all_gates(bundle: Bundle, manifest: Manifest) -> list[FieldError]:
     """The reasons that remain with all feature gates enabled."""
-    return refusals(manifest, _validation_context(_ALL_GATES_ENABLED), bundle.namespaces)
+    return creation_errors(manifest, _validation_context(_ALL_GATES_ENABLED), bundle.namespaces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.views import at, mapping
@@ -27,13 +27,13 @@ def charts(facts: Facts) -> Iterator[Check]:
             argo[document.name] = None
     if helm:
         text = (
-            f"Rendered from {some(tuple(helm), 4)}: the next helm upgrade undoes the changes. Bring them into the "
+            f"Rendered from {first_few(tuple(helm), 4)}: the next helm upgrade undoes the changes. Bring them into the "
             "chart's values or templates, or into a post-renderer."
         )
         yield Check(state="to do", title="Helm", text=text)
     if argo:
         text = (
-            f"Argo CD looks after {some(tuple(argo), 4)}: commit the new files where it reads them, it undoes others."
+            f"Argo CD looks after {first_few(tuple(argo), 4)}: commit the new files where it reads them, it undoes others."
         )
         yield Check(state="to do", title="Argo CD", text=text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.views import mapping, text
@@ -20,7 +20,7 @@ def watching(facts: Facts) -> Iterator[Check]:
         return
     if "gpu.nvidia.com" in facts.drivers:
         scaled = tuple(_scaled(facts))
-        whom = f" {some(scaled, 4)} may scale by them." if scaled else ""
+        whom = f" {first_few(scaled, 4)} may scale by them." if scaled else ""
         yield Check(
             state="cannot tell",
             title="metrics by pod",
@@ -31,7 +31,7 @@ def watching(facts: Facts) -> Iterator[Check]:
     labels = tuple(
         dict.fromkeys(label.term for one in facts.moving for label in one.labels if label.term.startswith(_OF_CLOUDS))
     )
-    chosen = f" {some(labels, 4)} no longer says which machine to add." if labels else ""
+    chosen = f" {first_few(labels, 4)} no longer says which machine to add." if labels else ""
     yield Check(
         state="cannot tell",
         title="autoscaling of nodes",

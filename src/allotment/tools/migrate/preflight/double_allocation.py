@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from allotment.model.core import Pod
 from allotment.model.workloads import DaemonSet
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.plugin_requests import Vendor
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.commands import plugin_off, to_driver
@@ -37,7 +37,7 @@ def twice(facts: Facts) -> Iterator[Check]:
         operators = plugin_off(vendor, _daemon_set(facts, vendor))
         if both:
             text = (
-                f"NOW, on {some(both, 4)}: the device plugin has GPUs to give, and so has {name}. Two pods can get one "
+                f"NOW, on {first_few(both, 4)}: the device plugin has GPUs to give, and so has {name}. Two pods can get one "
                 "GPU. Take the plugin away from there, or the driver."
             )
             commands = (*(line for node in both[:4] for line in to_driver(vendor, node)), *operators)
@@ -46,7 +46,7 @@ def twice(facts: Facts) -> Iterator[Check]:
         todo = tuple(node for node in facts.nodes if node in plugged)
         if todo:
             text = (
-                f"The device plugin runs on {some(todo, 4)}, which the driver takes over. Let it go before the driver "
+                f"The device plugin runs on {first_few(todo, 4)}, which the driver takes over. Let it go before the driver "
                 "comes, node by node: together they give one GPU to two pods."
             )
             commands = (*to_driver(vendor, "NODE"), *operators)
@@ -78,7 +78,7 @@ def _others(facts: Facts) -> Iterator[Check]:
     running = facts.trial.others if facts.trial is not None else ()
     if running:
         text = (
-            f"{some(running, 4)} {'has' if len(running) == 1 else 'have'} GPUs of the device plugin and "
+            f"{first_few(running, 4)} {'has' if len(running) == 1 else 'have'} GPUs of the device plugin and "
             f"{'is' if len(running) == 1 else 'are'} in none of the files: drain before a node moves, and migrate "
             "their manifests, too."
         )
@@ -89,6 +89,6 @@ def _kept(trial: Comparison | None) -> Iterator[Check]:
     kept = {node: users for node, users in trial.kept.items() if users} if trial is not None else {}
     if trial is not None and kept and trial.moved:
         users = tuple(dict.fromkeys(user for names in kept.values() for user in names))
-        moving = some(trial.moved, 4)
-        text = f"{some(tuple(kept), 4)} must keep the device plugin, for {some(users, 4)}; {moving} can move."
+        moving = first_few(trial.moved, 4)
+        text = f"{first_few(tuple(kept), 4)} must keep the device plugin, for {first_few(users, 4)}; {moving} can move."
         yield Check(state="ok", title="which nodes move", text=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.commands import install
 from allotment.tools.migrate.preflight.facts import Facts
@@ -31,10 +31,10 @@ def driver(facts: Facts) -> Iterator[Check]:
             text = "It publishes no ResourceSlice. Install it; it starts on nodes that have its label."
             yield Check(state="to do", title=title, text=text, commands=commands)
         elif left := tuple(node for node in facts.nodes if node not in nodes):
-            text = f"It publishes slices for {some(nodes, 4)}, but none for {some(left, 4)}."
+            text = f"It publishes slices for {first_few(nodes, 4)}, but none for {first_few(left, 4)}."
             yield Check(state="to do", title=title, text=text, commands=commands)
         else:
-            yield Check(state="ok", title=title, text=f"It publishes slices for {some(nodes, 4)}.")
+            yield Check(state="ok", title=title, text=f"It publishes slices for {first_few(nodes, 4)}.")
     yield from _classes(facts)
 
 
@@ -48,6 +48,6 @@ def _classes(facts: Facts) -> Iterator[Check]:
     missing = tuple(name for name in named if name not in there)
     if missing:
         text = (
-            f"There is no DeviceClass {some(missing, 4)}. The driver's chart installs it, or an administrator makes it."
+            f"There is no DeviceClass {first_few(missing, 4)}. The driver's chart installs it, or an administrator makes it."
         )
         yield Check(state="to do", title="DeviceClasses", text=text, look="kubectl get deviceclasses")

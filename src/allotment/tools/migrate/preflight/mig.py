@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.resource_names import mig_profile
@@ -28,15 +28,15 @@ def mig(facts: Facts) -> Iterator[Check]:
     missing = tuple(profile for profile in wanted if profile not in there)
     if facts.cluster and missing and all(profile in cut for profile in missing):
         text = "Nodes are cut so already, and the driver publishes what it finds when it starts."
-        yield Check(state="ok", title=f"MIG {some(wanted, 4)}", text=text)
+        yield Check(state="ok", title=f"MIG {first_few(wanted, 4)}", text=text)
         return
-    title = f"MIG {some(wanted, 4)}"
+    title = f"MIG {first_few(wanted, 4)}"
     look = "kubectl get resourceslices -o yaml | grep -A1 profile:"
     if facts.cluster and not missing:
         yield Check(state="ok", title=title, text="The driver publishes such devices.")
         return
     text = (
-        f"GPUs must be cut into {some(missing or wanted, 4)} before the driver starts on a node (it takes no notice of "
+        f"GPUs must be cut into {first_few(missing or wanted, 4)} before the driver starts on a node (it takes no notice of "
         "later cuts on A100: restart it), or the driver makes them itself (its gate DynamicMIG; on Ampere MIG mode "
         "must be on already)."
     )

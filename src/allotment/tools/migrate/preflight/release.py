@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allotment.model.features import GATES
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.migrate.preflight.check import Check
 from allotment.tools.migrate.preflight.facts import Facts
 from allotment.tools.migrate.target import OLDEST
@@ -44,5 +44,5 @@ def release(facts: Facts) -> Iterator[Check]:
         yield Check(
             state="ok",
             title="DRAExtendedResource",
-            text=f"Off in {target.kube}; that is why {some(tuple(behind), 4)} stays. On by default since 1.36.",
+            text=f"Off in {target.kube}; that is why {first_few(tuple(behind), 4)} stays. On by default since 1.36.",
         )

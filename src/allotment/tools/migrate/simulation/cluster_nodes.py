@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from allotment.fleet.gpu_product_labels import product_of_label
-from allotment.model.core import HOSTNAME, Node, Pod
-from allotment.model.pod_resources import defaulted, pod_requests
+from allotment.model.core import HOSTNAME_LABEL, Node, Pod
+from allotment.model.pod_resources import pod_requests, with_default_requests
 from allotment.model.resource import ResourceSlice
 from allotment.model.trees import to_tree
 from allotment.tools.explain.node_eligibility import UNSCHEDULABLE
@@ -34,7 +34,7 @@ def cluster_nodes(nodes: Iterable[Node], slices: Iterable[ResourceSlice], users:
 
 
 def _node(node: Node, product: str, users: Iterable[Pod]) -> PluginNode:
-    labels = {HOSTNAME: node.metadata.name, **node.metadata.labels}
+    labels = {HOSTNAME_LABEL: node.metadata.name, **node.metadata.labels}
     taints = node.spec.taints + ((UNSCHEDULABLE,) if node.spec.unschedulable else ())
     supply = Counted({name: (count, _kind(name, labels, product)) for name, count in plugged_resources(node).items()})
     for pod in users:
@@ -56,7 +56,7 @@ def plugged_resources(node: Node) -> dict[str, int]:
 
 def extended_of(pod: Pod) -> dict[str, int]:
     """What a pod has of GPUs' device plugins."""
-    requests = pod_requests(defaulted(to_tree(pod.spec)))
+    requests = pod_requests(with_default_requests(to_tree(pod.spec)))
     return {name: amount.value() for name, amount in requests.items() if vendor_of(name) and amount.sign() > 0}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from allotment.fleet import Machine, parse_fleet
-from allotment.model.core import HOSTNAME, Node, Pod
+from allotment.model.core import HOSTNAME_LABEL, Node, Pod
 from allotment.model.meta import Object
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.tools.migrate.label_translation import about_gpus
@@ -110,7 +110,7 @@ def _keys(machines: tuple[Machine, ...], workloads: Iterable[WorkloadAsk], terms
     asks = tuple(ask for one in workloads for ask in wants_of(one))
     nodes = fleet_nodes(machines, asks, terms)
     found = {key for node in nodes for offer in node.offers for key in offer.labels}
-    return frozenset(found - {HOSTNAME, "node.kubernetes.io/instance-type"})
+    return frozenset(found - {HOSTNAME_LABEL, "node.kubernetes.io/instance-type"})
 
 
 def _unplugged(node: Node) -> Node:

@@ -18,7 +18,7 @@ from allotment.model.loading import Document
 from allotment.model.loading.marks import Path
 from allotment.model.meta import Object, ObjectMeta
 from allotment.model.quantity import QuantityError
-from allotment.model.strict_decoding import check
+from allotment.model.strict_decoding import strict_decode
 from allotment.model.trees import to_value
 from allotment.model.workload_pods import pods_of
 from allotment.model.workloads import Job
@@ -42,8 +42,8 @@ def pods_of_part(view: PodView, namespace: str, limit: int) -> tuple[Pod, ...]:
 def _spec(view: PodView) -> PodSpec | None:
     shape = shape_of("v1", "Pod")
     assert shape is not None
-    checked = check({"apiVersion": "v1", "kind": "Pod", "spec": view.tree}, "v1", "Pod", shape)
-    if any(misfit.sort != "unknown" for misfit in checked.misfits):
+    checked = strict_decode({"apiVersion": "v1", "kind": "Pod", "spec": view.tree}, "v1", "Pod", shape)
+    if any(misfit.category != "unknown" for misfit in checked.violations):
         return None
     try:
         return to_value(checked.tree.get("spec") or {}, PodSpec)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.migrate.report import Migration, Section
 from allotment.tools.migrate.simulation.comparison import Compared, Comparison
 from allotment.tools.migrate.simulation.device_kind import Got
@@ -103,11 +103,11 @@ def _notes(trial: Comparison) -> Iterator[str]:
     expected = tuple(node for node in trial.expected if node not in trial.kept)
     if expected:
         yield (
-            f"No driver publishes {some(expected, 4)} yet: what it will was taken from the nodes' labels and resources."
+            f"No driver publishes {first_few(expected, 4)} yet: what it will was taken from the nodes' labels and resources."
         )
     if trial.dark:
         yield (
-            f"What a driver would publish on {some(trial.dark, 4)} is not known: the labels of feature discovery are "
+            f"What a driver would publish on {first_few(trial.dark, 4)} is not known: the labels of feature discovery are "
             "missing, or name a model that is not known here. Nothing was placed there after the migration."
         )
     kept = {node: users for node, users in trial.kept.items() if users}
@@ -119,4 +119,4 @@ def _notes(trial: Comparison) -> Iterator[str]:
 
 
 def _with_users(listed: Mapping[str, tuple[str, ...]]) -> str:
-    return some([f"{what} ({some(users, 4)})" for what, users in listed.items()], 4)
+    return first_few([f"{what} ({first_few(users, 4)})" for what, users in listed.items()], 4)

@@ -239,7 +239,7 @@ class _Search:
                 continue
             mark = house.mark()
             house.cordon(node)
-            here = only & ~house.inventory.places_of([node])
+            here = only & ~house.inventory.node_mask([node])
             now = [house.lodgers[uid] for uid in house.machines.by_name[node].pods]
             now = [one for one in now if one in leaving or one in evicted]
             stuck = self._move(now, here)
@@ -370,7 +370,7 @@ class _Search:
 
     def _places(self, removed: Iterable[str]) -> int:
         gone = set(removed)
-        return self._house.inventory.places_of(node for node in self._house.nodes if node not in gone)
+        return self._house.inventory.node_mask(node for node in self._house.nodes if node not in gone)
 
     # --- money ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError
-from allotment.engine.claims.requests import Ask, Request
+from allotment.engine.claims.requests import Subrequest, CompiledRequest
 from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
@@ -72,11 +72,11 @@ def unknowable(room: DeviceRoom, template: Template | None, shape: int) -> str:
     compiled = room.steps.work(room.stage, shape).shape
     for claim in compiled.claims:
         for request in claim.requests:
-            found = [_reads_symbol(ask, template.runtime_only) for ask in request.asks]
+            found = [_reads_symbol(ask, template.runtime_only) for ask in request.subrequests]
             if found and all(found):
                 return f"request {request.name} selects by {found[0]}, which is known only when the machine runs"
         for number in sorted(
-            {number for request in claim.requests for ask in request.asks for number in ask.constraints}
+            {number for request in claim.requests for ask in request.subrequests for number in ask.constraints}
         ):
             constraint = compiled.constraints[number]
             unknown = constraint.distinct and _is_among(constraint.attribute, template.unmeasured)
@@ -86,9 +86,9 @@ def unknowable(room: DeviceRoom, template: Template | None, shape: int) -> str:
     return ""
 
 
-def _most(request: Request, constraint: int) -> int:
+def _most(request: CompiledRequest, constraint: int) -> int:
     """How many devices of a request a constraint is about, at most; two stand for any number."""
-    return max((2 if ask.all else ask.wanted for ask in request.asks if constraint in ask.constraints), default=0)
+    return max((2 if ask.all else ask.device_count for ask in request.subrequests if constraint in ask.constraints), default=0)
 
 
 def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> str:
@@ -96,7 +96,7 @@ def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> 
     if template is None:
         return ""
     compiled = room.steps.work(room.stage, shape).shape
-    bound = {number for ask in compiled.asks for number in ask.constraints}
+    bound = {number for ask in compiled.subrequests for number in ask.constraints}
     for number in sorted(bound):
         constraint = compiled.constraints[number]
         if not constraint.distinct and _is_among(constraint.attribute, template.unmeasured):
@@ -104,7 +104,7 @@ def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> 
     return ""
 
 
-def _reads_symbol(ask: Ask, names: frozenset[str]) -> str:
+def _reads_symbol(ask: Subrequest, names: frozenset[str]) -> str:
     for selector in ask.selectors:
         if isinstance(selector.compiled, CompileError):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 from allotment.node_fit.filters.inter_pod_affinity import meant
 from allotment.tools.plan.pending_pods.demand import Demand, Waiting
 from allotment.tools.plan.pending_pods.grouping import Item, Kind
@@ -34,7 +34,7 @@ def clashes_inside(demand: Demand, item: Item) -> bool:
 
 def is_alone(demand: Demand, item: Item) -> bool:
     """Whether no two items like this can be on one host, whatever else is true of it."""
-    return any(_apart(demand, a, b, (HOSTNAME,)) or _ports(a, b) for a in item.pods for b in item.pods)
+    return any(_apart(demand, a, b, (HOSTNAME_LABEL,)) or _ports(a, b) for a in item.pods for b in item.pods)
 
 
 def _pods(kind: Kind) -> tuple[Waiting, ...]:
@@ -74,6 +74,6 @@ def _most(item: Item) -> int | None:
         constraint.max_skew
         for pod in item.pods
         for constraint in pod.asked.spread
-        if constraint.topology_key == HOSTNAME and constraint.when_unsatisfiable == "DoNotSchedule"
+        if constraint.topology_key == HOSTNAME_LABEL and constraint.when_unsatisfiable == "DoNotSchedule"
     ]
     return min(skews) if skews else None

@@ -25,7 +25,7 @@ from allotment.model.trees import to_tree
 from allotment.node_fit.filters import FILTERS, judge
 from allotment.node_fit.filters.inter_pod_affinity import meant, neighbours
 from allotment.node_fit.nodes import Machine, Machines
-from allotment.packing.problem import Bin, Pieces, Problem, Row
+from allotment.packing.problem import BinType, CapacityRow, Pieces, Problem
 from allotment.tools.plan.formulation.candidate_nodes import FITS, Alone, Place, devices, reaches
 from allotment.tools.plan.formulation.conflicts import clashes_inside, conflicts, most_each
 from allotment.tools.plan.formulation.oracle import Truth
@@ -274,7 +274,7 @@ class Question:
 
     def _problem(self) -> Problem:
         shapes = range(len(self.steps.shapes))
-        bins: list[Bin] = []
+        bins: list[BinType] = []
         alike: dict[Hashable, list[Place]] = {}
         for place in self.places:
             fits = [self.alone(kind, place).fits for kind in range(len(self.kinds))]
@@ -293,7 +293,7 @@ class Question:
         return Problem(
             kinds=tuple(kind.name for kind in self.kinds),
             counts=tuple(len(kind.items) for kind in self.kinds),
-            bins=tuple(bins),
+            bin_types=tuple(bins),
             group_limits=quota_limits(limits),
             budget=None if limits.budget is None else int(limits.budget * MICRO),
         )
@@ -308,12 +308,12 @@ class Question:
             room.initial, patterns,
         )  # fmt: skip
 
-    def _bin(self, place: Place, fits: Sequence[bool], shapes: Sequence[int]) -> Bin:
+    def _bin(self, place: Place, fits: Sequence[bool], shapes: Sequence[int]) -> BinType:
         measured = self._measured.get(id(place.room))
         if measured is None:
             measured = self._measured[id(place.room)] = measure(place.room, shapes)
         free = self._left(place.machine)
-        plain = [Row(name, 1, max(left, 0)) for name, left in zip(self._names, free, strict=True)]
+        plain = [CapacityRow(name, 1, max(left, 0)) for name, left in zip(self._names, free, strict=True)]
         found: list[tuple[Pieces, ...] | None] = []
         for kind, fit in enumerate(fits):
             if not fit:
@@ -328,12 +328,12 @@ class Question:
             found.append(tuple(taken))
         each = tuple(1 if kind in self._conflicts.get(kind, ()) else most for kind, most in enumerate(self._each))
         offer = place.offer
-        return Bin(
+        return BinType(
             name=place.name,
             price=offer.micro if offer is not None else 0,
             rows=(*plain, *measured.rows),
             needs=tuple(found),
-            each=each if any(most is not None for most in each) else (),
+            max_items=each if any(most is not None for most in each) else (),
             groups=quotas(offer, self.limits) if offer is not None else (),
         )
 

@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.engine.claims.requests import Ask, Request, Shape
+from allotment.engine.claims.requests import Subrequest, CompiledRequest, ClaimShape
 from allotment.engine.cluster.layout import NodeState, NodeView, available
 from allotment.engine.search.attempt import slots_of
 from allotment.engine.search.pattern import Pattern
-from allotment.packing.problem import Pieces, Row
+from allotment.packing.problem import CapacityRow, Pieces
 from allotment.tools.plan.offerings.hypothetical_nodes import DeviceRoom
 
 #: Counters of one sort, of which a device takes one each: their sum says more than any of them alone.
@@ -28,20 +28,20 @@ MEMORY_SLICES: Final = "memory slices"
 _MOST_SETS: Final = 16
 
 #: What one device for an ask takes of a row at least, 0 if nothing is certain.
-_Least: TypeAlias = Callable[[Pattern, Ask], int]
+_Least: TypeAlias = Callable[[Pattern, Subrequest], int]
 
 
 class Measured(NamedTuple):
     """Rows of a node's devices, and what each shape takes of them, in their order."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[CapacityRow, ...]
     needs: tuple[tuple[Pieces, ...], ...]
 
 
 def measure(room: DeviceRoom, shapes: Sequence[int]) -> Measured:
     """The rows of a node's devices that any of these shapes takes something of."""
     asked = [(room.steps.work(room.stage, shape).shape, room.pattern(shape)) for shape in shapes]
-    rows: list[Row] = []
+    rows: list[CapacityRow] = []
     columns: list[tuple[Pieces, ...]] = []
     known: set[tuple[int, int, tuple[Pieces, ...]]] = set()
     shareable = room.view.layout.shareable
@@ -59,16 +59,16 @@ def measure(room: DeviceRoom, shapes: Sequence[int]) -> Measured:
     return Measured(tuple(rows), tuple(zip(*columns, strict=True)) if columns else tuple(() for _ in shapes))
 
 
-def _in_small_numbers(row: Row, column: tuple[Pieces, ...]) -> tuple[Row, tuple[Pieces, ...]]:
+def _in_small_numbers(row: CapacityRow, column: tuple[Pieces, ...]) -> tuple[CapacityRow, tuple[Pieces, ...]]:
     """Amounts are in nano, whose sums leave no room in 64 bits: divided by what they have in common, and by more where
     that is not enough, in favour of what is to be packed."""
     common = math.gcd(row.size, *(piece for pieces in column for piece in pieces))
     common *= max(1, -(-row.size // (common * _LARGEST)))
     size = -(-row.size // common)
-    return Row(row.name, row.units, size), tuple(tuple(piece // common for piece in pieces) for pieces in column)
+    return CapacityRow(row.name, row.units, size), tuple(tuple(piece // common for piece in pieces) for pieces in column)
 
 
-def _of_shape(shape: Shape, pattern: Pattern, least: _Least, optional: int) -> Pieces:
+def _of_shape(shape: ClaimShape, pattern: Pattern, least: _Least, optional: int) -> Pieces:
     """Of all requests of a shape together. ``optional``: slots that "all" leaves out when they are full."""
     found: list[int] = []
     for claim in shape.claims:
@@ -77,9 +77,9 @@ def _of_shape(shape: Shape, pattern: Pattern, least: _Least, optional: int) -> P
     return tuple(sorted(found, reverse=True))
 
 
-def _of_request(request: Request, pattern: Pattern, least: _Least, optional: int) -> Pieces:
+def _of_request(request: CompiledRequest, pattern: Pattern, least: _Least, optional: int) -> Pieces:
     """Of several alternatives what even the least of them takes: piece by piece, the largest first."""
-    possible = [ask for ask in request.asks if ask.admin or pattern.eligible[ask.number]]
+    possible = [ask for ask in request.subrequests if ask.admin or pattern.eligible[ask.number]]
     options = [_of_ask(ask, pattern, least, optional) for ask in possible]
     taken = options[0] if options else ()
     for option in options[1:]:
@@ -87,31 +87,31 @@ def _of_request(request: Request, pattern: Pattern, least: _Least, optional: int
     return taken
 
 
-def _of_ask(ask: Ask, pattern: Pattern, least: _Least, optional: int) -> Pieces:
+def _of_ask(ask: Subrequest, pattern: Pattern, least: _Least, optional: int) -> Pieces:
     if ask.admin:
         return ()
     amount = least(pattern, ask)
-    count = max(1, (pattern.listed[ask.number] & ~optional).bit_count()) if ask.all else ask.wanted
+    count = max(1, (pattern.listed[ask.number] & ~optional).bit_count()) if ask.all else ask.device_count
     return (amount,) * count if amount > 0 else ()
 
 
 # --- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(view: NodeView, state: NodeState, asked: Iterable[tuple[Shape, Pattern]]) -> Iterator[tuple[Row, _Least]]:
+def _rows(view: NodeView, state: NodeState, asked: Iterable[tuple[ClaimShape, Pattern]]) -> Iterator[tuple[CapacityRow, _Least]]:
     layout = view.layout
     drawing = layout.consumers
     taken_whole = ((1 << layout.size) - 1) & ~layout.shareable & ~drawing
     sets: dict[int, None] = {}
     for shape, pattern in asked:
-        for ask in shape.asks:
+        for ask in shape.subrequests:
             suits = pattern.eligible[ask.number]
             if suits and not suits & ~taken_whole and len(sets) < _MOST_SETS:
                 sets[suits] = None
     for mask in sets:
         free = (mask & ~state.in_use).bit_count()
         if free:
-            yield Row("devices", free, 1), _one_of(mask)
+            yield CapacityRow("devices", free, 1), _one_of(mask)
     yield from _shares(view, state)
     if not drawing & layout.shareable:
         # A device that is shared draws from its counters once for all its shares.
@@ -122,7 +122,7 @@ def _one_of(mask: int) -> _Least:
     return lambda pattern, ask: int(bool(suits := pattern.eligible[ask.number]) and not suits & ~mask)
 
 
-def _shares(view: NodeView, state: NodeState) -> Iterator[tuple[Row, _Least]]:
+def _shares(view: NodeView, state: NodeState) -> Iterator[tuple[CapacityRow, _Least]]:
     layout, consumed = view.layout, dict(state.consumed)
     places: dict[str, dict[int, tuple[int, int]]] = {}
     for slot in slots_of(layout.shareable):
@@ -133,13 +133,13 @@ def _shares(view: NodeView, state: NodeState) -> Iterator[tuple[Row, _Least]]:
     for name, at in places.items():
         size = max(left for _, left in at.values())
         if size > 0:
-            yield Row(f"shares of {name}", len(at), size), _share_of({slot: place for slot, (place, _) in at.items()})
+            yield CapacityRow(f"shares of {name}", len(at), size), _share_of({slot: place for slot, (place, _) in at.items()})
 
 
 def _share_of(places: dict[int, int]) -> _Least:
     mask = sum(1 << slot for slot in places)
 
-    def least(pattern: Pattern, ask: Ask) -> int:
+    def least(pattern: Pattern, ask: Subrequest) -> int:
         suits = pattern.eligible[ask.number]
         if not suits or suits & ~mask:
             return 0
@@ -151,7 +151,7 @@ def _share_of(places: dict[int, int]) -> _Least:
     return least
 
 
-def _counters(view: NodeView, state: NodeState) -> Iterator[tuple[Row, _Least]]:
+def _counters(view: NodeView, state: NodeState) -> Iterator[tuple[CapacityRow, _Least]]:
     layout = view.layout
     if not layout.counters:
         return
@@ -169,7 +169,7 @@ def _counters(view: NodeView, state: NodeState) -> Iterator[tuple[Row, _Least]]:
                 draws[slot] = sum(amount for _, amount in uses)
         size = max(sets.values())
         if draws and size > 0:
-            yield Row(name, len(sets), size), _drawn(draws)
+            yield CapacityRow(name, len(sets), size), _drawn(draws)
 
 
 def _sort(counter: str) -> str:
@@ -179,7 +179,7 @@ def _sort(counter: str) -> str:
 def _drawn(draws: dict[int, int]) -> _Least:
     mask = sum(1 << slot for slot in draws)
 
-    def least(pattern: Pattern, ask: Ask) -> int:
+    def least(pattern: Pattern, ask: Subrequest) -> int:
         suits = pattern.eligible[ask.number]
         return min(draws[slot] for slot in slots_of(suits)) if suits and not suits & ~mask else 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from allotment.engine.claims.requests import Ask
+from allotment.engine.claims.requests import Subrequest
 from allotment.engine.cluster.layout import NodeView
 from allotment.fleet.profiles import Accelerator
 from allotment.tools.plan.limits import Limits
@@ -46,7 +46,7 @@ class Modes:
             served = {
                 (shape, ask.number)
                 for shape in shapes
-                for ask in self._steps.work(self._stage, shape).shape.asks
+                for ask in self._steps.work(self._stage, shape).shape.subrequests
                 if self._concerns(view, whole, shape, ask)
             }
             # One way to serve a request is enough, unless others are allowed by name.
@@ -68,7 +68,7 @@ class Modes:
             return None
         return self._stage.put(sample_name(accelerator.id, mode), {}, lambda: slices)
 
-    def _concerns(self, view: NodeView, whole: NodeView, shape: int, ask: Ask) -> bool:
+    def _concerns(self, view: NodeView, whole: NodeView, shape: int, ask: Subrequest) -> bool:
         work = self._steps.work(self._stage, shape)
         suits = work.pattern(view).eligible[ask.number]
         if not suits:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from allotment.model.core import HOSTNAME, PodAffinityTerm, TopologySpreadConstraint
+from allotment.model.core import HOSTNAME_LABEL, PodAffinityTerm, TopologySpreadConstraint
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim
 from allotment.node_fit.assigned_pod import Resident
@@ -93,7 +93,7 @@ def _items(demand: Demand, lost: Collection[int]) -> Iterable[Item]:
         if pod.order in lost:
             continue
         for neighbour in pod.asked.affinity:
-            if neighbour.term.topology_key != HOSTNAME:
+            if neighbour.term.topology_key != HOSTNAME_LABEL:
                 continue
             means = meant(neighbour.term, pod.resident, demand.namespaces)
             if any(means(resident) for resident, _ in demand.residents):
@@ -115,7 +115,7 @@ def _firm_items(demand: Demand) -> Iterable[Item]:
         if len(pod.asked.affinity) != 1:
             continue
         term = pod.asked.affinity[0].term
-        if term.topology_key != HOSTNAME or term.match_label_keys or term.mismatch_label_keys:
+        if term.topology_key != HOSTNAME_LABEL or term.match_label_keys or term.mismatch_label_keys:
             continue
         means = meant(term, pod.resident, demand.namespaces)
         if any(means(resident) for resident, _ in demand.residents):

@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.engine.refusal import CODES, Diagnosis, Refused
 from allotment.model.core import Pod, PodResourceClaim
-from allotment.model.generated_claims import generated_claim, is_made_for, not_owner_text
+from allotment.model.generated_claims import generated_claim, is_owned_by, not_owner_message
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import DeviceClass, ResourceClaim, ResourceClaimSpec
 from allotment.model.workloads import PodGroup
@@ -84,8 +84,8 @@ def _claim(
     claim = claims.get(ObjectKey(namespace, known.resource_claim_name or "")) if known is not None else None
     if claim is not None:
         # It is there: what became of its template no longer matters.
-        if not is_made_for(claim, pod, group):
-            text = not_owner_text(claim, pod, group)
+        if not is_owned_by(claim, pod, group):
+            text = not_owner_message(claim, pod, group)
             return Obstacle(told("claim-not-owned", text, str(claim.key), kubernetes=text))
         templates[claim.key] = key.name
         return claim

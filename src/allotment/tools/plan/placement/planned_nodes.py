@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from allotment.fleet.catalog.instance_type import Template
-from allotment.packing.problem import Bought, Load
+from allotment.packing.problem import Load, PackedBins
 from allotment.tools.plan.formulation.candidate_nodes import Place
 from allotment.tools.plan.formulation.problem import Question
 from allotment.tools.plan.offerings.mig_layouts import Layout, filled, is_possible, layout_of, mode_of
@@ -57,17 +57,17 @@ class Names:
                 return name
 
 
-def berths_of(question: Question, bought: Sequence[Bought], names: Names) -> list[Berth]:
+def berths_of(question: Question, bought: Sequence[PackedBins], names: Names) -> list[Berth]:
     """A berth for each bin that a packing uses, and for each node that is there."""
     found: list[Berth] = []
     nodes = {bin: iter(places) for bin, places in question.nodes.items()}
     for one in bought:
-        if one.bin in nodes:
+        if one.bin_type in nodes:
             load = dict(one.load)
-            found += [Berth(p.name, p, Counter(load)) for p in islice(nodes[one.bin], one.count)]
+            found += [Berth(p.name, p, Counter(load)) for p in islice(nodes[one.bin_type], one.count)]
             continue
-        place = question.bins[one.bin]
-        layouts = _layouts(question, one.bin, one.load)
+        place = question.bins[one.bin_type]
+        layouts = _layouts(question, one.bin_type, one.load)
         for _ in range(one.count):
             found.append(Berth(names.of(place), place, Counter(dict(one.load)), *layouts))
     used = {berth.name for berth in found}

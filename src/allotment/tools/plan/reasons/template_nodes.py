@@ -144,7 +144,7 @@ class Showroom:
             eligible = work.pattern(view).eligible
             for claim in work.shape.claims:
                 for request in claim.requests:
-                    if request.asks and not any(eligible[ask.number] for ask in request.asks):
+                    if request.subrequests and not any(eligible[ask.number] for ask in request.subrequests):
                         return True
         return False
 

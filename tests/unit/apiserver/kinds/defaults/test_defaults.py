@@ -10,7 +10,7 @@ import pytest
 from allotment.apiserver.kinds.defaults import TYPES, defaults_for
 from allotment.apiserver.kinds.defaults.pods import pull_policy
 from allotment.model.fields import kinds_of, shape_of
-from allotment.model.normal_form import normal
+from allotment.model.normal_form import normalize
 from allotment.model.trees import Tree
 
 
@@ -22,7 +22,7 @@ def filled(api_version: str, kind: str, tree: Tree) -> Tree:
     assert tree == before
     assert fill(once, None) is once
     assert fill(once, once) is once
-    return normal(once, shape_of(api_version, kind))
+    return normalize(once, shape_of(api_version, kind))
 
 
 def pod(spec: Tree, **rest: Any) -> Tree:

@@ -49,7 +49,9 @@ def test_a_claim_for_memory_is_held_to_it_by_a_daemon(host: Machine) -> None:
         driver = NvidiaDriver(hardware, Shared())
         await driver.discover()
         consumed = {"memory": Quantity.parse("10Gi")}
-        claim = AllocatedClaim("uid", "default", "c", (AllocatedDevice("r", "n", "gpu-0", share_id="s1", consumed_capacity=consumed),))
+        claim = AllocatedClaim(
+            "uid", "default", "c", (AllocatedDevice("r", "n", "gpu-0", share_id="s1", consumed_capacity=consumed),)
+        )
         plan = driver.plan(claim)
         prepared = await driver.prepare(claim, plan)
         assert len(await hardware.mps_daemons()) == 1

@@ -224,7 +224,7 @@ def _played(cluster: Running, removed: Sequence[str], found: Consolidation) -> N
     leaving = [one for node in removed for one in movable(fresh, node)]
     for one in leaving:
         fresh.evict(one)
-    only = fresh.inventory.places_of(node for node in fresh.nodes if node not in gone)
+    only = fresh.inventory.node_mask(node for node in fresh.nodes if node not in gone)
     targets = {move.pod: move for move in found.moves}
     whole: Counter[tuple[str, str]] = Counter()
     for one in sorted(leaving, key=lambda lodger: lodger.order):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from allotment.model.core import Namespace
 from allotment.model.editing.edits import Edit, RenameKey, SetValue
 from allotment.model.loading import Document
-from allotment.model.validation.admin_access import LABEL, granted
+from allotment.model.validation.admin_access import LABEL, is_admin_namespace
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Fix, Rule, RuleMatch
 from allotment.tools.views import at, mapping
@@ -23,7 +23,7 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
                 continue
             name = claim.key.namespace
             namespace = bundle.namespaces.get(name)
-            if namespace is not None and granted(namespace.metadata.labels):
+            if namespace is not None and is_admin_namespace(namespace.metadata.labels):
                 continue
             path = (*request.body, "adminAccess")
             if namespace is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from allotment.model.core import HOSTNAME
+from allotment.model.core import HOSTNAME_LABEL
 from allotment.model.editing.edits import Edit, Nest, Remove, RenameKey, SetValue
 from allotment.model.resource import ResourceClaim
 from allotment.tools.check import examples
@@ -51,12 +51,12 @@ def _fix(pod: PodView) -> Fix:
     selector = (*pod.spec, "nodeSelector")
     edits: tuple[Edit, ...]
     if mapping(pod.tree.get("nodeSelector")):
-        edits = (SetValue((*selector, HOSTNAME), pod.node_name), Remove(path))
+        edits = (SetValue((*selector, HOSTNAME_LABEL), pod.node_name), Remove(path))
     elif "nodeSelector" in pod.tree:
-        edits = (SetValue(selector, {HOSTNAME: pod.node_name}), Remove(path))
+        edits = (SetValue(selector, {HOSTNAME_LABEL: pod.node_name}), Remove(path))
     else:  # RenameKey keeps a comment on the line
-        edits = (RenameKey(path, HOSTNAME), Nest(pod.spec, (HOSTNAME,), "nodeSelector"))
-    text = f"select node {pod.node_name} by its label {HOSTNAME} instead"
+        edits = (RenameKey(path, HOSTNAME_LABEL), Nest(pod.spec, (HOSTNAME_LABEL,), "nodeSelector"))
+    text = f"select node {pod.node_name} by its label {HOSTNAME_LABEL} instead"
     return Fix(text, tuple((pod.document, edit) for edit in edits), safe=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from allotment.cel.validation_context import validation_context
 from allotment.model.core import Pod
-from allotment.model.generated_claims import POD_CLAIM_NAME, is_made_for
+from allotment.model.generated_claims import POD_CLAIM_NAME, is_owned_by
 from allotment.model.meta import ObjectKey
 from allotment.model.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.model.validation import create
@@ -71,7 +71,7 @@ def _claims_created_from(bundle: Bundle, key: ObjectKey) -> int:
             continue
         entries = {e.name for e in pod.spec.resource_claims if e.resource_claim_template_name == key.name}
         count += sum(
-            claim.metadata.annotations.get(POD_CLAIM_NAME) in entries and is_made_for(claim, pod)
+            claim.metadata.annotations.get(POD_CLAIM_NAME) in entries and is_owned_by(claim, pod)
             for claim in bundle.cluster_claims.values()
         )
     return count

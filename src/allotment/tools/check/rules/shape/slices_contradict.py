@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from allotment.model.decoding import Manifest
 from allotment.model.loading.marks import split_path
-from allotment.model.slice_conflicts import contradictions
+from allotment.model.slice_conflicts import find_conflicts
 from allotment.tools.check import examples
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.objects.field_shapes import written_path
@@ -20,14 +20,14 @@ def _find(bundle: Bundle) -> Iterator[RuleMatch]:
     for manifest in bundle.manifests.values():
         folders.setdefault(posixpath.dirname(manifest.document.file), []).append(manifest)
     for manifests in folders.values():
-        for conflict in contradictions(manifests):
+        for conflict in find_conflicts(manifests):
             document = conflict.manifest.document
             elsewhere = conflict.other is not None and conflict.other.file != document.file
             yield RuleMatch(
                 document,
                 written_path(document, split_path(conflict.path)),
                 conflict.message,
-                help=f"{conflict.words} {conflict.other}" if conflict.other else "",
+                help=f"{conflict.other_label} {conflict.other}" if conflict.other else "",
                 level="warning" if elsewhere else None,
             )
 

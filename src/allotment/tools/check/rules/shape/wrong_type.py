@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from allotment.model.decoding import DecodingError
 from allotment.model.editing.edits import SetValue
-from allotment.model.fields import Shape
+from allotment.model.fields import TypeShape
 from allotment.model.loading import Document
 from allotment.model.loading.marks import Path, split_path
 from allotment.model.quantity import Quantity, QuantityError
@@ -92,7 +92,7 @@ def _format_value(value: Any) -> str:
     return "a list of it" if isinstance(value, list) else str(value).lower()
 
 
-def _convert(expected: Shape, value: Any) -> tuple[Any, bool] | None:
+def _convert(expected: TypeShape, value: Any) -> tuple[Any, bool] | None:
     """The value that was intended, and whether it is certain."""
     form = expected.form
     if form in ("int32", "int64") and isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", value):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.model.resource import ResourceClaim
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import allocated_at, name_of, results_of
@@ -19,7 +19,7 @@ def find(case: Case) -> Iterable[Sign]:
     idle: list[ResourceClaim] = []
     of_use: dict[str, tuple[str, ...]] = {}
     for claim in case.claims.values():
-        if not is_set_aside(claim) or claim.metadata.deletion_timestamp is not None:
+        if not is_contested(claim) or claim.metadata.deletion_timestamp is not None:
             continue
         if holders := _holders(case, claim):
             of_use[name_of(claim)] = holders
@@ -38,7 +38,7 @@ def _left(idle: list[ResourceClaim]) -> Sign:
     names = sorted(map(name_of, idle))
     devices = unique(f"{result.pool}/{result.device}" for claim in idle for result in results_of(claim))
     verb, it = ("was", "it stays") if len(names) == 1 else ("were", "they stay")
-    text = f"{about('claim', names)} {verb} set aside, and {it}: {some(devices)}, which nobody else has"
+    text = f"{about('claim', names)} {verb} set aside, and {it}: {first_few(devices)}, which nobody else has"
     namespace, _, name = names[0].partition("/")
     help_ = remedy(
         "Allotment's scheduler, which set it aside, takes it away: see that it runs. Without it, delete the claim; no"

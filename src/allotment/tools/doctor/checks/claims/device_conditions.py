@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import AllocatedDeviceStatus, ResourceClaim
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
@@ -24,7 +24,7 @@ def find(case: Case) -> Iterable[Sign]:
     for (driver, reason), found in alike.items():
         names = unique(name_of(claim) for claim, _, _ in found)
         devices = unique(f"{status.pool}/{status.device}" for _, status, _ in found)
-        text = f"{about('claim', names)} with {some(devices)}: {driver} says not Ready: {reason}"
+        text = f"{about('claim', names)} with {first_few(devices)}: {driver} says not Ready: {reason}"
         message = found[0][2]
         text += f" ({message})" if message and message != reason else ""
         words = "Look at the driver's log on that node, and at the hardware. To move the work, delete the pod."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import PoolID
 from allotment.model.resource import ResourceClaim
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
@@ -48,7 +48,7 @@ def _sign(driver: str, kind: str, lost: _Lost) -> Sign:
         "pool": f"{about('pool', pools)} of {driver} {are} gone",
         "device": f"{driver} does not publish {'it' if len(lost.devices) == 1 else 'them'} any more",
     }[kind]
-    text = f"{about('claim', names)} {have} {some(list(lost.devices))}: {why}"
+    text = f"{about('claim', names)} {have} {first_few(list(lost.devices))}: {why}"
     help_ = remedy(
         "Where the device is broken or the node is gone, delete the pods that use the claim (what they do is lost);"
         f" the claim is then allocated anew. If the driver only restarts, its slices come back: look at {driver}.",

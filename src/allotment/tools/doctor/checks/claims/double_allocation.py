@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
@@ -23,7 +23,7 @@ def find(case: Case) -> Iterable[Sign]:
     for holders, devices in alike.items():
         names = [str(id.device) for id in devices]
         where = f"{devices[0].driver}, pool {devices[0].pool}"
-        text = f"{some(names)} of {where}: allocated to claims {some(holders)} at the same time"
+        text = f"{first_few(names)} of {where}: allocated to claims {first_few(holders)} at the same time"
         what = "device" if len(names) == 1 else f"{len(names)} devices"
         help_ = remedy(
             "Two schedulers, or somebody by hand, wrote these allocations. Delete the pods of one of the claims (what"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.quantity import Quantity
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import name_of
@@ -28,7 +28,7 @@ class _Excess(NamedTuple):
 def find(case: Case) -> Iterable[Sign]:
     """Counters by pool, capacity by device."""
     for excess in (*_counters(case), *_capacities(case)):
-        text = f"{excess.what}: {excess.taken} allocated of {excess.total}, to claims {some(excess.claims)}"
+        text = f"{excess.what}: {excess.taken} allocated of {excess.total}, to claims {first_few(excess.claims)}"
         help_ = remedy(
             "Two schedulers did not see each other's allocations, or the driver changed what it publishes under claims"
             " that run. Delete the pods of one of the claims (what they do is lost) to have it allocated anew.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.quantity import Quantity
-from allotment.model.quota import counts_devices
+from allotment.model.quota import limits_devices
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.checks.pods.claims_not_made import without_claims
 from allotment.tools.doctor.cluster_index import Case
@@ -21,7 +21,7 @@ def find(case: Case) -> Iterable[Sign]:
         full = [
             f"{name} {quota.status.used[name]} of {hard}"
             for name, hard in quota.status.hard.items()
-            if counts_devices(name) and hard.sign() > 0 and quota.status.used.get(name, Quantity.ZERO) >= hard
+            if limits_devices(name) and hard.sign() > 0 and quota.status.used.get(name, Quantity.ZERO) >= hard
         ]
         if full:
             text = f"used up: {', '.join(full)}. Claims beyond are refused; of those from templates only an event tells"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import ResourceClaimConsumerReference
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of, results_of
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterable[Sign]:
         return
     names = list(stale)
     verb = "is" if len(names) == 1 else "are"
-    text = f"{about('claim', names)} {verb} reserved for {some([p for pods in stale.values() for p in pods])}, and hold"
+    text = f"{about('claim', names)} {verb} reserved for {first_few([p for pods in stale.values() for p in pods])}, and hold"
     text += f"{'s' if len(names) == 1 else ''} {counted(held, 'device')}"
     help_ = remedy(
         "The claim controller takes such entries away: see whether kube-controller-manager runs, and what it logs of"

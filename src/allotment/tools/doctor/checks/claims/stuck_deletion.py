@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allotment.model.resource import FINALIZER, ResourceClaim
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
         names = [name_of(claim) for claim in used]
         pods = [f"{one.name} ({_state(case, one.uid)})" for claim in used for one in claim.status.reserved_for]
         text = (
-            f"{about('claim', names)} deleted, and held by {some(pods)}: gone when the last pod has ended; no new pod"
+            f"{about('claim', names)} deleted, and held by {first_few(pods)}: gone when the last pod has ended; no new pod"
         )
         text += " can use it meanwhile"
         namespace = used[0].metadata.namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from allotment.model.contested_claims import is_set_aside
+from allotment.model.contested_claims import is_contested
 from allotment.phrases import counted
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
@@ -22,7 +22,7 @@ def find(case: Case) -> Iterable[Sign]:
         for claim in case.claims.values()
         if claim.status.allocation is not None
         and not claim.status.reserved_for
-        and not is_set_aside(claim)
+        and not is_contested(claim)
         and claim.metadata.deletion_timestamp is None
         and case.is_old(allocated_at(claim), _PATIENCE)
     ]

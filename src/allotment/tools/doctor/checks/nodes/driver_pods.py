@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import condition_of, is_down, is_finished, name_of
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
     for set_, pods in by_set.items():
         nodes = unique(pod.spec.node_name or "no node" for pod in pods)
         states = unique(filter(None, (_state(pod) for pod in pods)))
-        states_told = some(states) or pods[0].status.phase or "no status"
+        states_told = first_few(states) or pods[0].status.phase or "no status"
         publishing = sum(node in case.drivers_on for node in nodes)
         text = f"{about('pod', [name_of(pod) for pod in pods])} of DaemonSet {set_} not ready: {states_told}."
         if publishing:

@@ -7,7 +7,7 @@ from typing import Final
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.model.resource import Device
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import remedy, unique
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterable[Sign]:
     for drivers, keys in alike.items():
         nodes = unique(node for node, _, _ in keys)
         node, what, value = keys[0]
-        who = some([f"{id.device} of {id.driver} (pool {id.pool})" for id in first[drivers]])
+        who = first_few([f"{id.device} of {id.driver} (pool {id.pool})" for id in first[drivers]])
         hardware = counted(len(unique(f"{n} {v}" for n, w, v in keys if w == what)), "piece")
         text = f"{hardware} of hardware on {counted(len(nodes), 'node')} published more than once: on {node} {what}"
         text += f" {value} is {who}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of
@@ -33,7 +33,7 @@ def find(case: Case) -> Iterable[Sign]:
         if not nodes:
             continue
         both = [name_of(kind[nodes[0], driver]) for kind in (others, ours)]
-        text = f"{about('node', nodes)}: {driver} runs twice, as pods {some(both)}: each removes the slices that the"
+        text = f"{about('node', nodes)}: {driver} runs twice, as pods {first_few(both)}: each removes the slices that the"
         text += " other publishes, and the kubelet knows the one that came last"
         namespace = ours[nodes[0], driver].metadata.namespace
         help_ = remedy(

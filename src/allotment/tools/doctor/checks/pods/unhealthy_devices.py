@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.phrases import some
+from allotment.phrases import first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.object_state import is_finished, name_of
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterable[Sign]:
         return
     names = unique(ill)
     verb = "has" if len(names) == 1 else "have"
-    text = f"{crowd(case, names)} {verb} unhealthy devices: {some(unique(devices))}"
+    text = f"{crowd(case, names)} {verb} unhealthy devices: {first_few(unique(devices))}"
     said = next(filter(None, messages), "")
     text += f". The driver says: {said}" if said else ""
     words = (

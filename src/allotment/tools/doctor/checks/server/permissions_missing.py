@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.finding import Severity
@@ -30,7 +30,7 @@ def find(case: Case) -> Iterable[Sign]:
     for resource, verbs in by_resource.items():
         by_verbs.setdefault(" or ".join(verbs), []).append(resource)
     names = unique(f"{'/'.join(verbs)} {resource}" for resource, verbs in by_resource.items())
-    text = f"you may not {'; '.join(f'{verbs} {some(resources)}' for verbs, resources in by_verbs.items())}."
+    text = f"you may not {'; '.join(f'{verbs} {first_few(resources)}' for verbs, resources in by_verbs.items())}."
     text += " What cannot be read is not looked at, and checks that need it are silent"
     words = f"{counted(len(denied), 'permission')} missing. An administrator lets you do this, and nothing more, with"
     blind = {"nodes", "pods", "resourceslices", "resourceclaims"} & case.found.unread.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from allotment.model.known_versions import KNOWN_VERSIONS, all_unknown, version_mismatch
+from allotment.model.known_versions import KNOWN_VERSIONS, has_no_known_version, version_mismatch
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import remedy
@@ -16,7 +16,7 @@ def find(case: Case) -> Iterable[Sign]:
         return
     for (group, plural), known in KNOWN_VERSIONS.items():
         versions = case.found.served.get(plural, ())
-        if all_unknown(group, plural, versions):
+        if has_no_known_version(group, plural, versions):
             text = f"{plural}.{group} cannot be read: {version_mismatch(versions, known)}"
             words = "Upgrade Allotment. Until then neither its tools nor its components consider these objects."
             yield Sign(plural, text, remedy(words, f"kubectl api-resources --api-group={group}"))

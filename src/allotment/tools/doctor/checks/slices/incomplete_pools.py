@@ -16,7 +16,7 @@ def find(case: Case) -> Iterable[Sign]:
     for surplus in (False, True):
         by_driver: dict[str, list[Pool]] = {}
         for pool in case.pools.values():
-            if pool.status is PoolStatus.INCOMPLETE and pool.surplus is surplus and _lasts(case, pool):
+            if pool.status is PoolStatus.INCOMPLETE and pool.has_surplus is surplus and _lasts(case, pool):
                 by_driver.setdefault(pool.id.driver, []).append(pool)
         for driver, pools in by_driver.items():
             yield _sign(case, driver, pools, surplus)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from allotment.engine.cluster.identity import DeviceID
 from allotment.engine.cluster.taints import BLOCKING, rule_applies
-from allotment.phrases import counted, some
+from allotment.phrases import counted, first_few
 from allotment.tools.doctor.check import Check, Sign
 from allotment.tools.doctor.cluster_index import Case
 from allotment.tools.doctor.wording import of, remedy, unique
@@ -33,9 +33,9 @@ def find(case: Case) -> Iterable[Sign]:
         distinct = list(dict.fromkeys(ids))
         nodes = unique(str(case.devices[id].slice.spec.node_name or id.pool) for id in distinct)
         used = sum(id in case.results for id in distinct)
-        text = f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({some(nodes)}) tainted {tainted}"
+        text = f"{counted(len(distinct), 'device')} on {counted(len(nodes), 'node')} ({first_few(nodes)}) tainted {tainted}"
         text += f", {used} of them in use" if used else ""
-        text += f": {some([id.device for id in distinct])} of {distinct[0].driver}"
+        text += f": {first_few([id.device for id in distinct])} of {distinct[0].driver}"
         if name := by_rule.get(tainted):
             words = (
                 f"DeviceTaintRule {name} does it; when the reason is gone, delete the rule. Pods may come back then."

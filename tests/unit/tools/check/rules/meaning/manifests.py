@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from allotment.model.editing.tree_edits import edited
+from allotment.model.editing.tree_edits import apply_edits
 from allotment.model.loading.marks import join_path
 from allotment.tools.check.rule import Rule, RuleMatch
 from tests.unit.tools.check.bundles import bundle_of
@@ -90,7 +90,7 @@ def fixed_documents(rule: Rule, *texts: str, **settings: Any) -> list[dict[str, 
     """The documents after the first fix of a rule."""
     bundle = bundle_of("---\n".join(texts), **settings)
     fix = next(match.fix for match in rule.find(bundle) if match.fix is not None)
-    return [edited(d.tree, [edit for document, edit in fix.edits if document is d]) for d in bundle.documents]
+    return [apply_edits(d.tree, [edit for document, edit in fix.edits if document is d]) for d in bundle.documents]
 
 
 def _pod_spec(uses: Iterable[Mapping[str, str]], more: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allotment.model.editing.edits import Edit
-from allotment.model.editing.tree_edits import edited
+from allotment.model.editing.tree_edits import apply_edits
 from allotment.model.loading import Document
 from allotment.tools.check.bundle import Bundle
 from allotment.tools.check.rule import Rule, RuleMatch
@@ -35,7 +35,7 @@ def apply_fixes(bundle: Bundle, findings: list[RuleMatch]) -> list[dict[str, Any
     for match in findings:
         for document, edit in match.fix.edits if match.fix else ():
             edits.setdefault(document, []).append(edit)
-    return [edited(document.tree, edits.get(document, [])) for document in bundle.documents]
+    return [apply_edits(document.tree, edits.get(document, [])) for document in bundle.documents]
 
 
 def claim(requests: str, *, version: str = "v1", devices_extra: str = "") -> str:

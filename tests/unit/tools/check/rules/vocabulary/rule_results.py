@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from allotment.model.editing.tree_edits import edited
+from allotment.model.editing.tree_edits import apply_edits
 from allotment.tools.check.bundle import Bundle, CheckSettings
 from allotment.tools.check.rule import Rule, RuleMatch
 from tests.unit.tools.check.bundles import bundle_of
@@ -71,7 +71,7 @@ def fixed_document(rule: Rule, text: str, **settings: Any) -> dict[str, Any]:
     documents = bundle(text, **settings).documents
     fixes = [match.fix for match in matches_of(rule, text, **settings) if match.fix is not None]
     edits = [edit for document, edit in fixes[0].edits if document.index == 0] if fixes else []
-    tree: dict[str, Any] = edited(documents[0].tree, edits)
+    tree: dict[str, Any] = apply_edits(documents[0].tree, edits)
     return tree
 
 

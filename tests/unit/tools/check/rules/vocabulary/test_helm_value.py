@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.model.editing.tree_edits import edited
+from allotment.model.editing.tree_edits import apply_edits
 from allotment.tools.check.rules.vocabulary import helm_value
 from tests.unit.tools.check.rules.vocabulary.rule_results import bundle, fixed_document, levels_and_messages, matches_of
 
@@ -28,7 +28,7 @@ def test_key_moves_into_an_existing_value() -> None:
     (match,) = matches_of(RULE, text)
     assert match.fix is not None
     (document,) = bundle(text).documents
-    assert edited(document.tree, [edit for _, edit in match.fix.edits])["resources"] == {
+    assert apply_edits(document.tree, [edit for _, edit in match.fix.edits])["resources"] == {
         "gpus": {"enabled": True},
         "computeDomains": {"enabled": False},
     }

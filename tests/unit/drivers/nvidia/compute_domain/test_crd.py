@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allotment.drivers.nvidia.compute_domain.kind import compute_domain_crd, install
+from allotment.drivers.nvidia.compute_domain.crd import compute_domain_crd, install
 from allotment.drivers.nvidia.compute_domain.names import COMPUTE_DOMAINS
 from tests.unit.apiserver.served import Served
 from tests.unit.cluster import idle

@@ -1,9 +1,9 @@
-"""Whether GPUs are well, by what the kernel tells without further software: error counters, and who answers.
+"""Health of AMD GPUs from the kernel's files: error counters, and GPUs that no longer answer.
 
-The module counts errors for each block of a GPU (``ras/umc_err_count``: ``ue: 0``, ``ce: 3``). Those that were
-corrected are part of life; one that was not means that something computed wrongly or was ended. The counters begin
-anew when the GPU is reset, which is when it is well again. A GPU that has fallen off the bus is still in its place in
-sysfs, but nobody answers there: its PCI configuration is all ones.
+The module counts errors for each block of a GPU (``ras/umc_err_count``: ``ue: 0``, ``ce: 3``). Corrected errors are
+normal; an uncorrectable one means that a computation was wrong or was killed. A reset of the GPU clears the counters,
+and the GPU is healthy again. A GPU that has fallen off the bus is still listed in sysfs, but its PCI configuration
+reads as all ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from allotment.drivers.amd.sysfs import ADDRESS, GPUS
 
 _COUNTER: Final = re.compile(r"(\w+)_err_count")
 _UNCORRECTED: Final = re.compile(r"^ue: *([0-9]+)", re.MULTILINE)
-#: The vendor of a device that does not answer, as text that is none: two bytes of ones.
+#: The vendor id of a device that does not answer: two bytes of ones, which do not decode as text.
 _ALL_ONES: Final = "\N{REPLACEMENT CHARACTER}" * 2
 
 
 def unhealthy_gpus(files: KernelFiles) -> Mapping[str, GpuHealth]:
-    """What is wrong with the GPUs that the module drives, by PCI address; nothing of those that are well."""
+    """The health of the unhealthy GPUs of the kernel module, by PCI address."""
     by_address = {pci: _gpu_health(files, f"{GPUS}/{pci}") for pci in files.listdir(GPUS) if ADDRESS.fullmatch(pci)}
     return {pci: health for pci, health in by_address.items() if health != GpuHealth()}
 
