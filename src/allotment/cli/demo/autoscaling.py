@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from allotment.cel.validation_context import validation_context
+from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.example_runs import Outcome, applied, decide, devices_in, given, table
 from allotment.cli.demo.offline import KUBE
@@ -76,10 +77,11 @@ def buy(chosen: Sequence[Example], home: Path, speed: float) -> list[Bought]:
     prices = [tuple(_offers(example)) for example in first]
     with Lab((), name="demo-cloud", speed=speed, autoscale=",".join(SOLD)) as lab:
         applying = tool(lab.kubeconfig, home)
+        allocations = Allocations(lab)
         trials = [applied(lab, applying, example, "bought") for example in first]
         found: list[Bought] = []
         for trial, offers in zip(trials, prices, strict=True):
-            decide(lab, trial, {}, patient=True)
+            decide(lab, trial, allocations, {}, patient=True)
             known = devices_in(lab)
             for group in trial.outcome.groups:
                 group.kinds = {known[key]: None for key in group.devices if key in known}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import Tool, words_of
 from allotment.cli.examples import Example
 from allotment.cli.output.compact_names import kinds_of, ranges
@@ -71,7 +72,7 @@ class Outcome:
         if self.refused:
             return expected == ("selector-invalid" if "overload" in self.refused else "invalid-manifest")
         if self.waits:
-            return f"({expected})" in self.told.partition("\n")[0]
+            return gives(self.told, expected)
         return expected == "fits"
 
 
@@ -100,18 +101,21 @@ def applied(lab: Lab, applying: Tool, example: Example, prefix: str = "example")
     return trial
 
 
-def decide(lab: Lab, trial: Trial, known: Mapping[tuple[str, str, str], str], *, patient: bool = False) -> None:
-    """Wait for what becomes of the pods; ``patient``: until they run, whatever they are told before."""
+def decide(
+    lab: Lab, trial: Trial, allocations: Allocations, known: Mapping[tuple[str, str, str], str], *,
+    patient: bool = False,
+) -> None:  # fmt: skip
+    """Wait for what becomes of the pods; ``patient``: until they run, even if they are expected to wait."""
     outcome = trial.outcome
     if outcome.refused:
         return
-    for pod, told in _decided(lab, sorted(trial.spaces), sum(trial.workloads.values()), patient):
+    for pod, told in _decided(lab, trial, patient):
         name = str(pod["metadata"]["name"])
         workload = next(known_name for known_name in trial.workloads if f"{name}-".startswith(f"{known_name}-"))
         if told:
             outcome.waits, outcome.told = workload, told
         else:
-            seat(lab, outcome, workload, pod, known)
+            seat(outcome, workload, pod, allocations, known)
     for group in outcome.groups:
         group.given.sort(key=lambda names: [(len(name), name) for name in names])
 
@@ -123,13 +127,24 @@ def _pods_of(tree: Tree) -> int:
     return int(tree["kind"] in ("Pod", "Job"))
 
 
-def _decided(lab: Lab, spaces: Sequence[str], count: int, patient: bool) -> list[tuple[Tree, str]]:
-    """The pods, as soon as each has a node or was told why not; with what it was told."""
+def gives(told: str, code: str) -> bool:
+    """Whether a pod's message gives this reason."""
+    return f"({code})" in told.partition("\n")[0]
+
+
+def _decided(lab: Lab, trial: Trial, patient: bool) -> list[tuple[Tree, str]]:
+    """The pods, once each has a node or reports the expected reason for having none; with what each reports.
+
+    Any other reason may be of a moment: that the claim is not created yet, or that a cache is behind.
+    """
+    count, expected = sum(trial.workloads.values()), trial.outcome.example.expect
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        pods = [pod for space in spaces for pod in lab.list("pods", namespace=space)]
-        answers = [(pod, _told(lab, pod)) for pod in pods]
-        if len(pods) == count and all(_runs(pod) if patient else _placed(pod) or told for pod, told in answers):
+        pods = [pod for space in sorted(trial.spaces) for pod in lab.list("pods", namespace=space)]
+        answers = [(pod, message_of(lab, pod)) for pod in pods]
+        if len(pods) == count and all(
+            _runs(pod) if patient else _placed(pod) or gives(told, expected) for pod, told in answers
+        ):
             return answers
         if time.monotonic() > deadline:
             return [(pod, told or "nothing was decided about it") for pod, told in answers]
@@ -144,7 +159,8 @@ def _runs(pod: Tree) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
 
 
-def _told(lab: Lab, pod: Tree) -> str:
+def message_of(lab: Lab, pod: Tree) -> str:
+    """Why a pod has no node, as it reports; empty where it has one, or reports nothing yet."""
     if _placed(pod):
         return ""
     conditions = (pod.get("status") or {}).get("conditions") or ()
@@ -154,10 +170,14 @@ def _told(lab: Lab, pod: Tree) -> str:
     # Kubernetes writes no condition for a pod whose claims are not there; there is an event.
     meta = pod["metadata"]
     fields = f"involvedObject.name={meta['name']},reason=FailedScheduling"
-    return next((str(event["message"]) for event in lab.list("events", namespace=meta["namespace"], fields=fields)), "")
+    events = lab.list("events", namespace=meta["namespace"], fields=fields)
+    newest = max(events, key=lambda event: int(event["metadata"]["resourceVersion"]), default={"message": ""})
+    return str(newest["message"])
 
 
-def seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[tuple[str, str, str], str]) -> None:
+def seat(
+    outcome: Outcome, workload: str, pod: Tree, allocations: Allocations, known: Mapping[tuple[str, str, str], str]
+) -> None:
     """Note where a pod is, and its devices; ``known``: what each device is."""
     node = str(pod["spec"]["nodeName"])
     group = next((one for one in outcome.groups if (one.workload, one.node) == (workload, node)), None)
@@ -170,8 +190,7 @@ def seat(lab: Lab, outcome: Outcome, workload: str, pod: Tree, known: Mapping[tu
         if not name or name in group.claims:
             continue
         group.claims.add(name)
-        claim = lab.get("resourceclaim", name, namespace=pod["metadata"]["namespace"])
-        results = claim["status"]["allocation"]["devices"]["results"]
+        results = allocations.of(pod["metadata"]["namespace"], name)
         group.given.append([result["device"] for result in results])
         for result in results:
             device = (result["driver"], result["pool"], result["device"])

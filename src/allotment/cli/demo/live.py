@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from allotment.cli.demo.allocations import Allocations
 from allotment.cli.demo.apply import tool
 from allotment.cli.demo.autoscaling import Bought, buy
 from allotment.cli.demo.autoscaling import lines as bought_lines
@@ -84,16 +85,17 @@ def run() -> int:
         screen.out.flush()
         began = time.perf_counter()
         known = devices_in(lab)
+        allocations = Allocations(lab)
         trials: list[Trial] = []
         for example in chosen:
             progress(f"{applying.name}: {len(trials) + 1} of {len(chosen)}, {example.title}")
             trials.append(applied(lab, applying, example))
             if example.expect == "fits":
-                decide(lab, trials[-1], known)
+                decide(lab, trials[-1], allocations, known)
         for trial in trials:
             if trial.outcome.example.expect != "fits":
                 progress(f"waiting for what {trial.outcome.example.name} is told")
-                decide(lab, trial, known)
+                decide(lab, trial, allocations, known)
         outcomes = [trial.outcome for trial in trials]
         took = time.perf_counter() - began
         again: list[tuple[Mended, Outcome]] = []
@@ -108,7 +110,7 @@ def run() -> int:
                 progress(f"mended and applied again: {mended.example.title}")
                 second = applied(lab, applying, mended.example, "mended")
                 # A pod that is there before its template is told so, and runs a moment later.
-                decide(lab, second, known, patient=True)
+                decide(lab, second, allocations, known, patient=True)
                 again.append((mended, second.outcome))
         progress("no machine at all: plan, buy, run")
         bought = buy(chosen, home, _SPEED)

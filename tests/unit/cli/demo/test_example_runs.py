@@ -1,0 +1,60 @@
+"""What becomes of an example's pods in a lab: of a Job that has ended, and of pods with a passing reason to wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from allotment.cli.demo.allocations import Allocations
+
+from allotment.cli.demo.apply import tool
+from allotment.cli.demo.command import example_runs
+from allotment.cli.demo.example_runs import Outcome, Trial, applied, decide, devices_in
+from allotment.cli.examples import find
+from allotment.lab.lab import Lab
+from allotment.model.loading import load_text
+from allotment.model.trees import Tree
+from tests.waiting import wait_until
+
+
+def test_a_job_that_has_ended_still_shows_its_devices(tmp_path: Path) -> None:
+    with Lab("a100-80gb=4xa100-80gb", speed=1000) as lab:
+        allocations = Allocations(lab)
+        trial = applied(lab, tool(lab.kubeconfig, tmp_path), find("training-job"))
+        (space,) = trial.spaces
+        wait_until(
+            lambda: (
+                [pod["status"]["phase"] for pod in lab.list("pods", namespace=space)] == ["Succeeded"]
+                and not lab.list("resourceclaims", namespace=space)
+            ),
+            "the Job ends, and its claim is deleted",
+        )
+        decide(lab, trial, allocations, devices_in(lab))
+    (group,) = trial.outcome.groups
+    assert trial.outcome.runs
+    assert (group.workload, group.node, group.given) == ("finetune", "a100-80gb", [["gpu-0"]])
+    assert list(group.kinds) == ["NVIDIA A100-SXM4-80GB"]
+
+
+def test_a_passing_reason_to_wait_is_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = find("1")
+    template, *rest = [document.tree for document in load_text(example.text).documents]
+    trial = Trial(Outcome(example), {"default"}, {"chat": 1})
+    read, seen = example_runs.message_of, list[str]()
+
+    def message_of(lab: Lab, pod: Tree) -> str:
+        """The template is created once its absence has been seen."""
+        message = read(lab, pod)
+        if message and not seen:
+            lab.apply(template)
+            seen.append(message)
+        return message
+
+    monkeypatch.setattr(example_runs, "message_of", message_of)
+    with Lab("a100=dgx-a100-40gb", speed=50) as lab:
+        lab.apply(rest)
+        wait_until(lambda: lab.list("events", fields="reason=FailedScheduling"), "the pod reports a reason")
+        decide(lab, trial, Allocations(lab), devices_in(lab))
+    assert "(template-missing)" in seen[0]
+    assert trial.outcome.runs
+    assert trial.outcome.as_intended
