@@ -25,7 +25,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from allotment.cli.main import main
+from allotment.cli.plan.command import progress
 from allotment.engine import refusal
 from allotment.exporter import reference as metrics
 from allotment.tools.check import reference
@@ -95,8 +98,11 @@ def run(command: str) -> list[str]:
 
 def _ours(arguments: list[str]) -> str:
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
-        main(arguments)
+    # A plan must depend on the steps of its search only, not on the speed of this machine.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(progress, "monotonic", lambda: 0.0)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
+            main(arguments)
     return out.getvalue()
 
 

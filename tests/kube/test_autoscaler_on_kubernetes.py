@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def lab(
     """A lab with an autoscaler and no machine, in which programs of Kubernetes work instead of ours."""
     without = [_INSTEAD[name] for name in kubernetes]
     # Minutes of a machine that has much to do are hours of such a lab, and nothing is given up for that.
-    chosen = {"plan_seconds": 1.0, "consolidation": "never", "registration": 100_000.0, **more}
+    chosen = {"plan_seconds": inf, "consolidation": "never", "registration": 100_000.0, **more}
     scaled = Autoscale(types_of(types.split(",")), parse_faults(faults), **chosen)
     with ExitStack() as stack:
         running = stack.enter_context(Lab(fleet="", autoscale=scaled, speed=5, tls=True, without=without))

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,7 +41,7 @@ SPEED = 20.0
 
 
 def scaled(*faults: str, catalog: str = "aws,gcp", **more: Any) -> Autoscale:
-    chosen = {"plan_seconds": 1.0, "consolidation": "never", **more}
+    chosen = {"plan_seconds": inf, "consolidation": "never", **more}
     return Autoscale(types_of(catalog.split(",")), parse_faults(faults), **chosen)
 
 

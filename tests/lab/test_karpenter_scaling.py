@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,7 +35,7 @@ async def scaled(*types: str, mig: MigManager | None = None, **more: Any) -> Asy
     async with with_karpenter() as (on, fake):
         for known in CLASSES["nvidia"]:
             await on.create(to_tree(known, "resource.k8s.io/v1", "DeviceClass"))
-        given: dict[str, Any] = {"consolidation": "never", "plan_seconds": 1.0, **more}
+        given: dict[str, Any] = {"consolidation": "never", "plan_seconds": inf, **more}
         options = Options(
             provider=lambda context: Karpenter(context.client_for("allotment-autoscaler"), mig=mig),
             catalog=tuple(one for one in catalog() if one.key in types), features=on.plane.settings.features, **given,

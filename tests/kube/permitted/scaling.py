@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from allotment.autoscaler.options import NAME, Options
@@ -60,7 +61,7 @@ async def play(ground: Ground, account: Account) -> None:
     mark = ground.mark()
     options = Options(
         provider=lambda context: Karpenter(context.client_for(NAME), mig=MigManager()),
-        catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, idle=5.0, plan_seconds=0.5,
+        catalog=tuple(one for one in catalog() if one.key in TYPES), features=FEATURES, idle=5.0, plan_seconds=inf,
         consolidation="cheaper", consolidate_after=10.0, budget="100%", together=1.0, shortage=2.0,
         longest_shortage=2.0, limits=Limits(zones=("us-east-1a",)),
     )  # fmt: skip

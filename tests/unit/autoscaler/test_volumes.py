@@ -50,7 +50,7 @@ def test_a_machine_is_bought_where_the_volume_is() -> None:
         assert node["metadata"]["labels"][ZONE] == zone
 
     assert zone != TYPES[0].zones[0]
-    play(options(plan_seconds=0.2)._replace(planner=None), story)
+    play(options()._replace(planner=None), story)
 
 
 def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_bought_for_a_pod_whose_volume_claim_does_not_exist() -> None
         room = f"no machine is ordered: there is room on node {cluster.nominated('b')} already"
         await cluster.until(lambda: room in cluster.told("NotTriggerScaleUp"))
 
-    play(options(plan_seconds=0.2)._replace(planner=None), story)
+    play(options()._replace(planner=None), story)
 
 
 def test_pods_with_volumes_move_as_far_as_these_reach() -> None:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from math import inf
 from random import Random
 from typing import Any
 
@@ -202,9 +203,9 @@ def waiting_pod(name: str, **more: Any) -> Tree:
 
 
 def options(*faults: str, seconds: float = 2.0, planner: Planner | None = None, **more: Any) -> Options:
-    """With the simulated cloud and the planner of this module."""
+    """With the simulated cloud, the planner of this module, and plans that depend on no speed of this machine."""
     cloud: Callable[[Context], Provider] = simulated_cloud(TYPES, parse_faults(faults), seconds=seconds)
-    given: dict[str, Any] = {"provider": cloud, "consolidation": "never", **more}
+    given: dict[str, Any] = {"provider": cloud, "consolidation": "never", "plan_seconds": inf, **more}
     return Options(catalog=TYPES, features=FEATURES, planner=planner or one_pod_a_machine, **given)
 
 

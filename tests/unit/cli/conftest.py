@@ -12,6 +12,7 @@ import pytest
 
 import allotment
 from allotment.cli.main import main
+from allotment.cli.plan.command import progress
 from tests.waiting import wait_until
 
 
@@ -28,9 +29,13 @@ Allot = Callable[..., Ran]
 
 @pytest.fixture
 def allot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Allot:
-    """Run ``allot`` with words and, if asked, standard input; no cluster of the machine is in reach."""
+    """Run ``allot`` with words and, if asked, standard input; no cluster of the machine is in reach.
+
+    The clock of `allot plan` stands still, so that a plan depends on the steps of its search only.
+    """
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(progress, "monotonic", lambda: 0.0)
     for name in ("HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
 

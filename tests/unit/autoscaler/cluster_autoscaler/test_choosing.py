@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from math import inf
 from random import Random
 from typing import Any
 
@@ -289,7 +290,7 @@ async def asked(
     for resource, tree in objects:
         await client.create(resource, tree, tree["metadata"].get("namespace", ""))
     caches = Caches(client, clock=IdleClock(), random=Random(1))
-    chooser = Cheapest(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **more)
+    chooser = Cheapest(caches, [M6I, G4DN, G5, G6], catalog(), FEATURES, **{"seconds": inf, **more})
     running = asyncio.create_task(caches.run())
     try:
         return await chooser.best_options(options, nodes)

@@ -1,0 +1,44 @@
+"""The time that `allot plan` gives a search, by a clock of the test."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.cli.plan.command import progress
+from allotment.cli.plan.progress import Watch
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "monotonic", clock)
+    return clock
+
+
+def test_a_search_ends_with_its_time_and_the_next_one_has_its_own(clock: Clock) -> None:
+    watch = Watch(3.0)
+    for now, goes_on in ((100.0, True), (102.9, True), (103.0, False), (200.0, False)):
+        clock.now = now
+        assert watch.keep_going() is goes_on
+    watch.restart(2.5)
+    assert watch.keep_going()
+    clock.now = 202.5
+    assert not watch.keep_going()
+
+
+def test_a_search_without_time_has_no_step(clock: Clock) -> None:
+    assert not Watch(0.0).keep_going()
+
+
+def test_a_stopped_search_has_no_more_time(clock: Clock) -> None:
+    watch = Watch(3.0)
+    watch.stop()
+    watch.restart(3.0)
+    assert not watch.keep_going()
