@@ -19,6 +19,8 @@ help:  ## list the targets
 demo: $(READY)  ## install, then run the articles' manifests in a lab with A100, T4 and MI300X nodes
 	@PATH="$$PATH:$(CURDIR)/$(VENV)/clients" $(BIN)/allot demo
 
+# Else each of the hundreds of programs that tests start compiles the package again.
+test test-kube: export PYTHONDONTWRITEBYTECODE :=
 test: lint clients  ## install, lint, check types and layers, run every test
 	$(BIN)/python -m pytest -q $(PARALLEL)
 

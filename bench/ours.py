@@ -100,7 +100,7 @@ class Side:
         """Find the first node that fits, from a rotating start, and book what was allocated there."""
         answer = self._allocator.place(claims, self._start)
         if isinstance(answer, Placed):
-            self._start = answer.place + 1
+            self._start = answer.index + 1
             for claim, result in zip(claims, answer.results, strict=True):
                 self._inventory.allocate(ObjectKey(claim.metadata.namespace, claim.metadata.name), result)
         elif isinstance(answer, Aborted):

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 from allotment.cel import CompileError, DeviceInput, EvaluationError
 from allotment.engine import Aborted, Allocated, Cause, Inventory, Outcome, PoolID, Unfit
 from allotment.engine.claims.eligibility import DeviceMatcher
-from allotment.engine.claims.requests import Subrequest, ClaimCompiler, ClaimShape
+from allotment.engine.claims.requests import ClaimCompiler, ClaimShape, Subrequest
 from allotment.engine.cluster.devices import DeviceRecord
 from allotment.engine.cluster.layout import NodeView
 from allotment.engine.cluster.node_selection import reaches
 from allotment.engine.cluster.pools import Pool, PoolStatus
-from allotment.engine.results import Assembler
+from allotment.engine.results import ResultAssembler
 from allotment.engine.search.verdict import NoFit, Pick, Solution, Stop
 from allotment.model.meta import ObjectKey
 from allotment.model.quantity import Quantity
@@ -85,7 +85,7 @@ def allocate(
         return Answer(Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION), 0)
     search = _Search(inventory, view, shape, defects, limit)
     verdict = search.run()
-    assembler = Assembler(
+    assembler = ResultAssembler(
         shape, [c.spec.devices for c in claims], DeviceMatcher(shape, inventory.features), inventory.features
     )
     keys = [ObjectKey(claim.metadata.namespace, claim.metadata.name) for claim in claims]
@@ -293,7 +293,9 @@ def _valid(amount: int, capacity: DeviceCapacity) -> bool:
 class _Search:
     """One attempt. A slot is the place of a device in the order in which devices are tried."""
 
-    def __init__(self, inventory: Inventory, view: NodeView, shape: ClaimShape, defects: frozenset[str], limit: int) -> None:
+    def __init__(
+        self, inventory: Inventory, view: NodeView, shape: ClaimShape, defects: frozenset[str], limit: int
+    ) -> None:
         self.steps = 0
         self._limit = limit
         self._shape = shape
@@ -335,17 +337,19 @@ class _Search:
             least = 0
             for request in claim.requests:
                 if request.problem is not None:
-                    raise _Stopped(Stop(request.problem.cause, number, request.subrequests[0].number, fault=request.problem))
+                    raise _Stopped(
+                        Stop(request.problem.cause, number, request.subrequests[0].number, problem=request.problem)
+                    )
                 for ask in request.subrequests:
                     if ask.problem is not None:
-                        raise _Stopped(Stop(ask.problem.cause, number, ask.number, fault=ask.problem))
+                        raise _Stopped(Stop(ask.problem.cause, number, ask.number, problem=ask.problem))
                     if ask.all:
                         self._listed[ask.number] = list(self._list(ask))
                 least += min(map(self._wanted, request.subrequests))
             if least > _DEVICES_PER_CLAIM:
                 raise _Stopped(Stop(Cause.TOO_MANY_DEVICES, number, devices=least))
             if claim.problem is not None:
-                raise _Stopped(Stop(claim.problem.cause, number, fault=claim.problem))
+                raise _Stopped(Stop(claim.problem.cause, number, problem=claim.problem))
 
     def _list(self, ask: Subrequest) -> Iterator[int]:
         for number, pool in enumerate(self._view.pools):
@@ -360,7 +364,9 @@ class _Search:
     def _wanted(self, ask: Subrequest) -> int:
         return len(self._listed[ask.number]) if ask.all else ask.device_count
 
-    def _satisfy(self, claim: int, request: int, ask: Subrequest | None = None, position: int = 0, start: int = 0) -> bool:
+    def _satisfy(
+        self, claim: int, request: int, ask: Subrequest | None = None, position: int = 0, start: int = 0
+    ) -> bool:
         """Find a device for a place in a request, and for all places, requests and claims after it."""
         self.steps += 1
         if self.steps > self._limit:

@@ -18,7 +18,7 @@ import msgspec
 
 from allotment.cdi.naming import device_problem, kind_problem
 from allotment.model.loading import json_parser, yaml_parser
-from allotment.model.loading.marks import DuplicateKey, DocumentError
+from allotment.model.loading.marks import DocumentError, DuplicateKey
 
 HOOK_NAMES: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 #: The versions of the specification.

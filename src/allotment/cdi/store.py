@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from allotment.cdi.spec import Spec, decode, encode, validate
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, Sync, temporary_path
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Sync, temporary_path
 
 _SUFFIXES: Final = (".json", ".yaml")
 
@@ -57,7 +57,7 @@ class FolderStore:
         """Write a file that all runtimes can read. The next call reuses a temporary file of a crash."""
         data, path = encode(spec), self._file(name)
         self.path.mkdir(parents=True, exist_ok=True)
-        writing.replace(path, data, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
+        atomic_write.replace(path, data, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
 
     def remove(self, name: str) -> None:
         """Delete the file, and the temporary file that a crash may have left."""

@@ -23,7 +23,7 @@ from allotment.cluster.inspection.discovery import discover
 from allotment.cluster.inspection.server_facts import facts_of, without
 from allotment.cluster.inspection.snapshot import DEVICES, EVENTS, LIMITS, PODS, VOLUMES, WORKLOADS
 from allotment.cluster.remote.kubeconfig import Target
-from allotment.files import writing
+from allotment.files import atomic_write
 from allotment.model.meta import ObjectMeta
 from allotment.model.serialization import to_json, to_yaml
 from allotment.model.trees import Tree, to_tree
@@ -72,7 +72,7 @@ def _write(file: Path, text: str) -> None:
     if file.exists() and not file.is_file():  # a device or a pipe: to be written to, and not to be replaced
         file.write_text(text, encoding="utf-8")
     else:
-        writing.replace(file.resolve(), text.encode())
+        atomic_write.replace(file.resolve(), text.encode())
 
 
 async def _taken(

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 
 from allotment.cdi.store import SpecStore
 from allotment.cluster.clock import stamp
-from allotment.files import private, writing
-from allotment.files.writing import Sync
+from allotment.files import atomic_write, private
+from allotment.files.atomic_write import Sync
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _WAIT_SECONDS = 10.0
@@ -138,7 +138,7 @@ class FileStorage:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         close = self._open_replaced()
         try:
-            writing.replace(self.path, data, sync=Sync.CONTENT, single_writer=True)
+            atomic_write.replace(self.path, data, sync=Sync.CONTENT, single_writer=True)
         except OSError:
             if close is not None:
                 close()

@@ -18,9 +18,9 @@ import msgspec
 from allotment.engine.claims.requests import ClaimCompiler, ClaimShape
 from allotment.engine.cluster.inventory import Inventory
 from allotment.engine.cluster.layout import NodeState, NodeView
-from allotment.engine.outcome import Aborted, Allocated, Cause, Outcome, Unfit
-from allotment.engine.placement import Nodes, NotPlaced, Placed
-from allotment.engine.results import Assembler
+from allotment.engine.outcome import AbortCause, Aborted, Allocated, Outcome, Unfit
+from allotment.engine.placement import NodeVerdicts, NotPlaced, Placed
+from allotment.engine.results import ResultAssembler
 from allotment.engine.search.depth_first import STEP_LIMIT, Search
 from allotment.engine.search.pattern import Pattern, PatternTable
 from allotment.engine.search.verdict import NoFit, Solution, Stop, Undecided, Verdict
@@ -35,7 +35,9 @@ _VERDICTS: Final = 20_000
 class Work:
     """All that is known about one shape."""
 
-    def __init__(self, shape: ClaimShape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int) -> None:
+    def __init__(
+        self, shape: ClaimShape, claims: Sequence[ResourceClaim], inventory: Inventory, step_limit: int
+    ) -> None:
         features = inventory.features
         self.shape = shape
         self.classes: tuple[tuple[str, DeviceClass | None], ...] = tuple(
@@ -44,7 +46,9 @@ class Work:
         self._inventory = inventory
         self._step_limit = step_limit
         self._table = PatternTable(shape, features)
-        self.assembler = Assembler(shape, [claim.spec.devices for claim in claims], self._table.examiner, features)
+        self.assembler = ResultAssembler(
+            shape, [claim.spec.devices for claim in claims], self._table.examiner, features
+        )NodeVerdicts
         # A view is dropped when its node changes, and its pattern goes with it.
         self._patterns: WeakKeyDictionary[NodeView, Pattern] = WeakKeyDictionary()
         self._verdicts: dict[tuple[int, NodeState], Verdict] = {}
@@ -69,7 +73,7 @@ class Work:
     def verdict_in(self, view: NodeView, state: NodeState) -> Verdict:
         """Whether and how the shape would fit on a node in some other state than the present one."""
         if view.failure:
-            return Stop(Cause.NODE_SELECTION, 0)
+            return Stop(AbortCause.NODE_SELECTION, 0)
         pattern = self.pattern(view)
         in_use = state.in_use & pattern.relevant
         if in_use != state.in_use:
@@ -202,12 +206,12 @@ class Allocator:
         if isinstance(verdict, NoFit):
             if verdict.invalid_pool:
                 why = "invalid resource pools were encountered"
-                return Aborted(why, fatal=False, cause=Cause.POOL_INVALID)
+                return Aborted(why, fatal=False, cause=AbortCause.POOL_INVALID)
             return Unfit()
         if isinstance(verdict, Undecided):
             return work.assembler.undecided(verdict, keys)
         if view.failure:
-            return Aborted(view.failure, fatal=True, cause=Cause.NODE_SELECTION)
+            return Aborted(view.failure, fatal=True, cause=AbortCause.NODE_SELECTION)
         return work.assembler.aborted(view, verdict, keys)
 
 

@@ -26,7 +26,7 @@ class Unfit:
     """The claims do not fit on this node."""
 
 
-class Cause(Enum):
+class AbortCause(Enum):
     """Why an attempt was aborted; stable codes."""
 
     FEATURE_OFF = "feature-off"
@@ -60,7 +60,7 @@ class Aborted:
 
     text: str
     fatal: bool
-    cause: Cause
+    cause: AbortCause
     claim: ObjectKey | None = None
     request: str | None = None
     device: DeviceID | None = None

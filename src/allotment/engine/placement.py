@@ -22,7 +22,7 @@ class Placed:
     """The claims fit on this node. The next search may start at ``place + 1``."""
 
     node: str
-    place: int
+    index: int
     results: tuple[AllocationResult, ...]
 
 
@@ -35,7 +35,7 @@ class NotPlaced:
     """Nodes whose search was given up. If there are any, the claims may fit there all the same."""
 
 
-class Nodes:
+class NodeVerdicts:
     """What is known of the nodes for one shape; one bit per place."""
 
     __slots__ = ("_inventory", "_journal_place", "_open", "_undecided", "_verdict_of", "_verdicts")
@@ -67,7 +67,7 @@ class Nodes:
                 place = lowest.bit_length() - 1
                 verdict = self._verdicts[place]
                 if verdict is None:
-                    verdict = self._look(place)
+                    verdict = self._evaluate(place)
                 if not isinstance(verdict, NoFit | Undecided):
                     return place, verdict
                 self._open ^= lowest
@@ -86,7 +86,7 @@ class Nodes:
             found.append(node)
         return tuple(found)
 
-    def _look(self, place: int) -> Verdict:
+    def _evaluate(self, place: int) -> Verdict:
         node = self._inventory.node_at(place)
         verdict = NoFit(False) if node is None else self._verdict_of(self._inventory.view(node))
         self._verdicts[place] = verdict

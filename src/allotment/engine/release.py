@@ -18,11 +18,11 @@ class Release(NamedTuple):
 
     counters_everywhere: bool
     """Until 1.36: slices with shared counters count on every node, not only on those that see devices of their pool."""
-    all_leaves_out_full: bool
+    all_skips_full_devices: bool
     """Until 1.36: ``All`` leaves out shareable devices whose capacity is used up; from 1.37 on, they make it fail."""
     limit_by_request: bool
     """From 1.37: the request that exceeds the limit of 32 devices is named."""
-    config_repeated: bool
+    config_per_request: bool
     """Until 1.36: a claim's configuration comes once per request that it names; from 1.37 on once, and without names
     if it concerns all requests."""
     errors_name_device: bool
@@ -34,8 +34,8 @@ def release(features: Features) -> Release:
     before_1_37 = features.kube in _BEFORE_1_37
     return Release(
         counters_everywhere=before_1_37,
-        all_leaves_out_full=before_1_37,
+        all_skips_full_devices=before_1_37,
         limit_by_request=not before_1_37,
-        config_repeated=before_1_37,
+        config_per_request=before_1_37,
         errors_name_device=not before_1_37,
     )

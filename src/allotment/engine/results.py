@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from allotment.engine.claims.eligibility import DeviceMatcher
-from allotment.engine.claims.requests import MAX_DEVICES_PER_CLAIM, Subrequest, ClaimShape
+from allotment.engine.claims.requests import MAX_DEVICES_PER_CLAIM, ClaimShape, Subrequest
 from allotment.engine.cluster.layout import NodeView
-from allotment.engine.outcome import Aborted, Cause
+from allotment.engine.outcome import AbortCause, Aborted
 from allotment.engine.release import release
 from allotment.engine.search.verdict import Pick, Solution, Stop, Undecided
 from allotment.model.features import Features
@@ -34,10 +34,12 @@ class UnsupportedNodeSelector(ValueError):
     """Raised when a chosen device's node selector has more than one term, which validation excludes."""
 
 
-class Assembler:
+class ResultAssembler:
     """Makes the results of one shape. The claims are those that the shape was compiled from."""
 
-    def __init__(self, shape: ClaimShape, claims: Sequence[DeviceClaim], examiner: DeviceMatcher, features: Features) -> None:
+    def __init__(
+        self, shape: ClaimShape, claims: Sequence[DeviceClaim], examiner: DeviceMatcher, features: Features
+    ) -> None:
         self._shape = shape
         self._examiner = examiner
         self._claims = tuple(claims)
@@ -56,7 +58,7 @@ class Assembler:
             except UnsupportedNodeSelector as error:
                 key = claims[claim]
                 text = f"create NodeSelector for claim {key.name}: {error}"
-                return Aborted(text, fatal=True, cause=Cause.NODE_SELECTION, claim=key)
+                return Aborted(text, fatal=True, cause=AbortCause.NODE_SELECTION, claim=key)
             devices = DeviceAllocationResult(
                 results=tuple([self._result(view, pick, share_id) for pick in picks]),
                 config=self._config(claim, solution.chosen[claim]),
@@ -65,7 +67,7 @@ class Assembler:
         return tuple(made)
 
     def _result(self, view: NodeView, pick: Pick, share_id: ShareID) -> DeviceRequestAllocationResult:
-        ask = self._shape.subrequests[pick.ask]
+        ask = self._shape.subrequests[pick.subrequest]
         record = view.records[pick.slot]
         driver, pool, device = record.id
         traits = record.traits
@@ -95,7 +97,7 @@ class Assembler:
         if found is None:
             asks = [self._shape.subrequests[number] for number in chosen]
             entries = [*self._of_classes(asks), *self._of_claim(self._claims[claim], asks)]
-            if not self._release.config_repeated:
+            if not self._release.config_per_request:
                 entries = [_for_all(entry, asks) for entry in entries]
             found = self._configs[claim, chosen] = tuple(entries)
         return found
@@ -118,7 +120,7 @@ class Assembler:
         entries = []
         for config in claim.config:
             concerned = sum(_concerns(config.requests, ask) for ask in asks)
-            times = concerned if self._release.config_repeated else min(concerned, 1)
+            times = concerned if self._release.config_per_request else min(concerned, 1)
             entry = DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
             entries.extend([entry] * (times if config.requests else 1))
         return entries
@@ -128,10 +130,10 @@ class Assembler:
     def aborted(self, view: NodeView, stop: Stop, claims: Sequence[ObjectKey]) -> Aborted:
         """The error in upstream's words."""
         claim = claims[stop.claim]
-        ask = self._shape.subrequests[stop.ask] if stop.ask is not None else None
+        ask = self._shape.subrequests[stop.subrequest] if stop.subrequest is not None else None
         record = view.records[stop.slot] if stop.slot is not None else None
         return Aborted(
-            self._worded(view, stop, claim, ask),
+            self._error_text(view, stop, claim, ask),
             fatal=True,
             cause=stop.cause,
             claim=claim,
@@ -141,20 +143,20 @@ class Assembler:
 
     def undecided(self, verdict: Undecided, claims: Sequence[ObjectKey]) -> Aborted:
         """The error of a search that was given up. It concerns its node only."""
-        claim, ask = claims[verdict.claim], self._shape.subrequests[verdict.ask]
+        claim, ask = claims[verdict.claim], self._shape.subrequests[verdict.subrequest]
         return Aborted(
             f"claim {claim}, request {ask.own_name}: search given up after {verdict.steps} steps, undecided",
             fatal=False,
-            cause=Cause.WORK_LIMIT,
+            cause=AbortCause.WORK_LIMIT,
             claim=claim,
             request=ask.name,
             steps=verdict.steps,
         )
 
-    def _worded(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Subrequest | None) -> str:
-        if stop.fault is not None:
-            return stop.fault.text_for(claim)
-        if stop.cause is Cause.TOO_MANY_DEVICES:
+    def _error_text(self, view: NodeView, stop: Stop, claim: ObjectKey, ask: Subrequest | None) -> str:
+        if stop.problem is not None:
+            return stop.problem.text_for(claim)
+        if stop.cause is AbortCause.TOO_MANY_DEVICES:
             limit = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}"
             if ask is None:
                 return f"claim {claim}: number of requested devices {stop.devices} {limit}"
@@ -163,11 +165,11 @@ class Assembler:
         assert ask is not None
         where = f"claim {claim}, request {ask.own_name}"
         if stop.pool is not None:
-            state = "currently being updated" if stop.cause is Cause.POOL_INCOMPLETE else "currently invalid"
+            state = "currently being updated" if stop.cause is AbortCause.POOL_INCOMPLETE else "currently invalid"
             return f"{where}: asks for all devices, but resource pool {view.pools[stop.pool].id} is {state}"
         assert stop.slot is not None
         record = view.records[stop.slot]
-        if stop.cause is Cause.CONSTRAINT_WITH_ALL:
+        if stop.cause is AbortCause.CONSTRAINT_WITH_ALL:
             return f"{where}: cannot add device {record.id} because a claim constraint would not be satisfied"
         failure = self._examiner.profile(record).suits[ask.number].failure
         assert failure is not None

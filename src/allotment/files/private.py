@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from allotment.files.writing import PRIVATE
+from allotment.files.atomic_write import PRIVATE
 
 _FOLDER: Final = 0o700
 #: What users other than the owner are allowed to do with a file.

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from allotment.files import private, writing
+from allotment.files import atomic_write, private
 from allotment.lab.secret_files import DamagedFile, read_or_create
 
 ADMIN = "allotment-admin"
@@ -78,7 +78,7 @@ def serving(folder: Path, now: datetime, names: Iterable[str] = ()) -> tuple[Pat
         signer = _authority(now)
         # Until the new pair is whole there is only a key, which the next start replaces; never two that do not match.
         authority_files.certificate.unlink(missing_ok=True)
-        writing.sync_folder(folder)
+        atomic_write.sync_folder(folder)
         _write(authority_files, signer)
     server = _files(folder, "server")
     hosts = tuple(dict.fromkeys((*_LOCAL, *names)))
@@ -249,5 +249,5 @@ def _token(path: Path) -> str:
 def _write(files: Identity, made: _Signer) -> None:
     form = serialization.PrivateFormat.PKCS8
     pem = serialization.Encoding.PEM
-    writing.replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
-    writing.replace(files.certificate, made.certificate.public_bytes(pem))
+    atomic_write.replace(files.key, made.key.private_bytes(pem, form, serialization.NoEncryption()))
+    atomic_write.replace(files.certificate, made.certificate.public_bytes(pem))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from allotment.files import private, writing
+from allotment.files import atomic_write, private
 from allotment.model.loading import load_text
 from allotment.model.serialization import to_yaml
 from allotment.model.trees import Tree
@@ -124,7 +124,7 @@ def _changing(path: Path) -> Iterator[Tree]:
         yield tree
         after = to_yaml([tree]).encode()
         if after != before:
-            writing.replace(path, after, mode=mode)
+            atomic_write.replace(path, after, mode=mode)
 
 
 def _read(path: Path) -> tuple[bytes, Tree, int]:

@@ -28,8 +28,8 @@ from allotment.cluster.client import Client, Resource
 from allotment.cluster.error_location import Place, place_of
 from allotment.cluster.errors import StatusError
 from allotment.cluster.object_watch import states
-from allotment.files import writing
-from allotment.files.writing import Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import Sync
 from allotment.lab import kubeconfig, wait_conditions
 from allotment.lab.control_plane import Plane, running
 from allotment.lab.pod_http import ask
@@ -204,7 +204,7 @@ class Lab:
             self._files = tempfile.TemporaryDirectory(prefix="allotment-")
         path = Path(self._files.name) / "config"
         text = kubeconfig.text(context_of(self._settings.name), self.plane.access)
-        writing.replace(path, text.encode(), sync=Sync.NONE)
+        atomic_write.replace(path, text.encode(), sync=Sync.NONE)
         return path
 
     @property

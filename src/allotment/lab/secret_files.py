@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from allotment.files import writing
+from allotment.files import atomic_write
 
 
 class DamagedFile(Exception):
@@ -29,7 +29,7 @@ def read_or_create(
         content = path.read_bytes()
     except FileNotFoundError:
         content = make()
-        writing.replace(path, content)
+        atomic_write.replace(path, content)
     if not valid(content):
         raise DamagedFile(path, expected, f"{len(content)} bytes" if content else "an empty file", advice)
     return content

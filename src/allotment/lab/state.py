@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from allotment.files import private, writing
+from allotment.files import atomic_write, private
 
 #: The lab that is meant when no name is given.
 DEFAULT_NAME = "default"
@@ -87,7 +87,7 @@ class DataFolder:
 
     def keep_fleet(self, words: Sequence[str]) -> None:
         """Note what the nodes in the database were made from, to be told when a lab starts on them again."""
-        writing.replace(self.path / "fleet.json", msgspec.json.encode(list(words)))
+        atomic_write.replace(self.path / "fleet.json", msgspec.json.encode(list(words)))
 
     def fleet(self) -> tuple[str, ...]:
         """What was noted; nothing if nothing was."""
@@ -162,7 +162,7 @@ class Register:
 
     def write(self, status: Status) -> None:
         """Say what a held lab is; its readers see all of it or nothing."""
-        writing.replace(self._file(status.name), msgspec.json.format(msgspec.json.encode(status)))
+        atomic_write.replace(self._file(status.name), msgspec.json.format(msgspec.json.encode(status)))
 
     def status(self, name: str) -> Status | None:
         """What the lab of a name says of itself: None while it has not said anything."""

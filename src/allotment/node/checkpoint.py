@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from allotment.files import writing
-from allotment.files.writing import Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import Sync
 from allotment.kubelet_plugin.messages import PreparedDevice
 
 FILE: Final = "dra_manager_state"
@@ -73,7 +73,7 @@ def save(folder: Path, records: Iterable[ClaimRecord]) -> None:
     It returns when the content is on the disk: no driver may be called before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    writing.replace(folder / FILE, encode(records), sync=Sync.CONTENT, single_writer=True)
+    atomic_write.replace(folder / FILE, encode(records), sync=Sync.CONTENT, single_writer=True)
 
 
 def _tree(record: ClaimRecord) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from allotment.cluster.resources import NODES, SLICES
 from allotment.drivers.driver import DevicePool
 from allotment.drivers.publishing.publisher import PoolWarning, Publisher
 from allotment.engine.cluster.identity import PoolID
-from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
+from allotment.engine.cluster.pools import PoolRules, PoolStatus, gather_pool
 from allotment.lab.control_plane import RandomIds
 from allotment.model.core import Node
 from allotment.model.features import Features
@@ -92,7 +92,7 @@ class Cluster:
     def status(self, pool: str = "n1") -> PoolStatus | None:
         """What a scheduler makes of the pool."""
         every = self.slices(pool)
-        seen = gather_pool(PoolID(DRIVER, pool), every, every, Gathering(True, True))
+        seen = gather_pool(PoolID(DRIVER, pool), every, every, PoolRules(True, True))
         return seen.status if seen is not None else None
 
     def devices(self, pool: str = "n1") -> list[str]:

@@ -18,8 +18,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from allotment.files import private, writing
-from allotment.files.writing import Sync
+from allotment.files import atomic_write, private
+from allotment.files.atomic_write import Sync
 
 _APPLICATION = 0x616C6C74  # "allt"
 _SCHEMA = 1
@@ -123,7 +123,7 @@ class Disk:
         except BaseException:
             self._connection.close()
             raise
-        writing.replace(self._owner, f"{os.getpid()}\n".encode(), sync=Sync.NONE)
+        atomic_write.replace(self._owner, f"{os.getpid()}\n".encode(), sync=Sync.NONE)
 
     def _prepare(self) -> None:
         run = self._connection.execute

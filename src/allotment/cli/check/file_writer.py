@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from allotment.cli.output.errors import Mistake
-from allotment.files.writing import Owner, sync_folder, write_temporary
+from allotment.files.atomic_write import Owner, sync_folder, write_temporary
 
 
 class _Prepared(NamedTuple):

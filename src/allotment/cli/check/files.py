@@ -19,7 +19,7 @@ from msgspec.structs import replace as replace_of
 
 from allotment.cli.check.patches import is_kustomization, patches_of
 from allotment.cli.output.errors import BadInput
-from allotment.model.loading import Document, LoadResult, InputProblem, manifest_files, load_paths, load_text
+from allotment.model.loading import Document, InputProblem, LoadResult, load_paths, load_text, manifest_files
 from allotment.phrases import counted
 
 #: Fields that nothing but Kubernetes' objects, and pieces of them, have.

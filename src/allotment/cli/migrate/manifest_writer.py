@@ -13,7 +13,7 @@ from pathlib import Path
 from allotment.cli.check.file_writer import write_all
 from allotment.cli.check.files import Files
 from allotment.cli.output.errors import Mistake
-from allotment.files import writing
+from allotment.files import atomic_write
 from allotment.tools.migrate.report import CLASSES_FILE, Migration
 from allotment.tools.migrate.rollout.file_layout import RUNBOOK, places_of
 from allotment.tools.migrate.rollout.runbook import runbook
@@ -89,7 +89,7 @@ def _create(texts: Mapping[str, str]) -> None:
         for file, text in texts.items():
             path = Path(file)
             path.parent.mkdir(parents=True, exist_ok=True)
-            writing.create(path, text.encode(), mode=0o666 & ~_umask())
+            atomic_write.create(path, text.encode(), mode=0o666 & ~_umask())
             made.append(path)
     except OSError as error:
         for path in made:

@@ -17,8 +17,8 @@ from allotment.cli.output.errors import Mistake
 from allotment.cli.replay.options import policies_of, question_of, seeds_of
 from allotment.cli.replay.text_output import Teller, tell
 from allotment.cli.replay.workers import Job, Lost, made
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, TEMPORARY_SUFFIX
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, TEMPORARY_SUFFIX
 from allotment.tools.replay.experiment import Question
 from allotment.tools.replay.report import Curve, Outcome, curves_of, to_csv
 
@@ -51,7 +51,7 @@ class Folder:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file so that it is there whole or, after a crash, as it was before."""
-        writing.replace(path, content, mode=PUBLIC, single_writer=True)
+        atomic_write.replace(path, content, mode=PUBLIC, single_writer=True)
 
     def _file(self, policy: str, seed: int) -> Path:
         return self.path / _RUNS / f"{policy}-{seed}.json"

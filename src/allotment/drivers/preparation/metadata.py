@@ -21,8 +21,8 @@ from allotment.cdi.spec import CdiDevice, ContainerEdits, Mount, Spec
 from allotment.cdi.store import SpecStore
 from allotment.drivers.driver import AllocatedClaim, PreparedClaim
 from allotment.drivers.preparation.checkpoint import CheckpointDevice
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Sync
 from allotment.model.resource import Device as PublishedDevice
 from allotment.model.trees import Tree
 
@@ -90,7 +90,7 @@ class MetadataFiles:
             path = self._path(document, request)
             path.parent.mkdir(parents=True, exist_ok=True)
             content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-            writing.replace(path, content, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
+            atomic_write.replace(path, content, mode=PUBLIC, sync=Sync.NONE, single_writer=True)
             self._store.write(f"{self._prefix}{uid}_{request}", self._spec(uid, request, document))
 
     def restore(self, uid: str, told: Mapping[str, Tree]) -> None:

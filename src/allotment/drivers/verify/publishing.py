@@ -11,7 +11,7 @@ from allotment.drivers.verify.check import DriverCheck
 from allotment.drivers.verify.driver_session import DriverSession
 from allotment.drivers.verify.verdict import CheckFailed, CheckSkipped
 from allotment.engine.cluster.identity import PoolID
-from allotment.engine.cluster.pools import Gathering, PoolStatus, gather_pool
+from allotment.engine.cluster.pools import PoolRules, PoolStatus, gather_pool
 from allotment.model.resource import ResourceSlice
 from allotment.model.validation.context import ValidationContext
 from allotment.model.validation.slices import resource_slice
@@ -41,7 +41,7 @@ def _pool_state(driver: str, name: str, slices: Sequence[ResourceSlice]) -> _Poo
         told = ", ".join(map(str, sorted(generations)))
         remedy = "rewrite all slices of a pool with the new generation, and delete the rest"
         return made._replace(problem=f"generations {told} side by side", remedy=remedy)
-    pool = gather_pool(PoolID(driver, name), every, every, Gathering(True, True))
+    pool = gather_pool(PoolID(driver, name), every, every, PoolRules(True, True))
     if pool is None or pool.status is PoolStatus.USABLE:
         return made
     if pool.status is PoolStatus.INVALID:

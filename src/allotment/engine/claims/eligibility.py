@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from allotment.cel import CompileError, DeviceInput, EvaluationError, content_key
 from allotment.engine.claims.capacity import consumption
-from allotment.engine.claims.requests import Subrequest, BoundSelector, ClaimShape
+from allotment.engine.claims.requests import BoundSelector, ClaimShape, Subrequest
 from allotment.engine.cluster.devices import MAX_INTERNED, DeviceRecord, Traits, quantity_key
 from allotment.engine.cluster.taints import blocking_taint
 from allotment.engine.release import release

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from allotment.cel import CompileError, Selector, compile_selector
 from allotment.engine.claims.constraints import Constraint, constraint
-from allotment.engine.outcome import Cause
+from allotment.engine.outcome import AbortCause
 from allotment.engine.release import Release, release
 from allotment.model.features import Features
 from allotment.model.quantity import Quantity
@@ -32,7 +32,7 @@ MAX_DEVICES_PER_CLAIM = 32
 class ClaimProblem(NamedTuple):
     """A fatal problem. ``text`` follows ``claim <key>``, unless it names a class."""
 
-    cause: Cause
+    cause: AbortCause
     text: str
     request: str | None = None
     of_class: bool = False
@@ -148,7 +148,7 @@ class ClaimCompiler:
             found = constraint(spec)
             if found is None:
                 why = f", constraint #{number}: empty constraint (unsupported constraint type?)"
-                return bound, ClaimProblem(Cause.BAD_REQUEST, why)
+                return bound, ClaimProblem(AbortCause.BAD_REQUEST, why)
             bound.append(found)
         return bound, None
 
@@ -203,33 +203,33 @@ class ClaimCompiler:
         """Fields whose feature is off (KEP-4816, KEP-5075)."""
         if request.first_available and not self._features.enabled("DRAPrioritizedList"):
             why = f", request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
-            return ClaimProblem(Cause.FEATURE_OFF, why, request.name)
+            return ClaimProblem(AbortCause.FEATURE_OFF, why, request.name)
         if not self._features.enabled("DRAConsumableCapacity"):
             why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
             if request.exactly is not None and request.exactly.capacity is not None:
-                return ClaimProblem(Cause.FEATURE_OFF, f", request {request.name}: {why}", request.name)
+                return ClaimProblem(AbortCause.FEATURE_OFF, f", request {request.name}: {why}", request.name)
             for sub in request.first_available:
                 if sub.capacity is not None:
-                    return ClaimProblem(Cause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
+                    return ClaimProblem(AbortCause.FEATURE_OFF, f", subrequest {sub.name}: {why}", request.name)
         return None
 
     def _subrequest_problem(self, spec: _Exact, own: str, class_: DeviceClass | None) -> ClaimProblem | None:
-        def fault(cause: Cause, text: str) -> ClaimProblem:
+        def fault(cause: AbortCause, text: str) -> ClaimProblem:
             return ClaimProblem(cause, f", request {own}{text}", own)
 
         for i, selector in enumerate(spec.selectors):
             if selector.cel is None:
                 why = f", selector #{i}: CEL expression empty (unsupported selector type?)"
-                return fault(Cause.BAD_REQUEST, why)
+                return fault(AbortCause.BAD_REQUEST, why)
         admin = isinstance(spec, ExactDeviceRequest) and spec.admin_access is not None
         if admin and not self._features.enabled("DRAAdminAccess"):
-            return fault(Cause.FEATURE_OFF, ": admin access is requested, but the feature is disabled")
+            return fault(AbortCause.FEATURE_OFF, ": admin access is requested, but the feature is disabled")
         name = spec.device_class_name
         if not name:
-            return fault(Cause.BAD_REQUEST, ": missing device class name (unsupported request type?)")
+            return fault(AbortCause.BAD_REQUEST, ": missing device class name (unsupported request type?)")
         if class_ is None:
             why = f': could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}" not found'
-            return fault(Cause.CLASS_MISSING, why)
+            return fault(AbortCause.CLASS_MISSING, why)
         if spec.allocation_mode not in ("ExactCount", "All"):
-            return fault(Cause.BAD_REQUEST, f": unsupported count mode {spec.allocation_mode}")
+            return fault(AbortCause.BAD_REQUEST, f": unsupported count mode {spec.allocation_mode}")
         return None

@@ -14,14 +14,14 @@ from allotment.engine.cluster.journal import ChangeJournal
 from allotment.engine.cluster.layout import LayoutTable, NodeView, build_view
 from allotment.engine.cluster.node_selection import NodeFacts
 from allotment.engine.cluster.pools import (
-    Gathering,
     Pool,
+    PoolRules,
     PoolStatus,
     UnusableSlice,
     counts_everywhere,
     gather_pool,
-    in_order,
     is_relevant,
+    sort_pools,
 )
 from allotment.engine.cluster.taints import rule_applies
 from allotment.engine.cluster.usage import Usage
@@ -48,21 +48,21 @@ class _PoolEntry:
         self.unbound = 0
         """Slices with devices that may reach nodes which the slice does not name."""
 
-    def add(self, slice_: ResourceSlice, rules: Gathering) -> None:
+    def add(self, slice_: ResourceSlice, rules: PoolRules) -> None:
         self.slices[slice_.metadata.name] = slice_
         self._count(slice_, rules, 1)
 
-    def remove(self, slice_: ResourceSlice, rules: Gathering) -> None:
+    def remove(self, slice_: ResourceSlice, rules: PoolRules) -> None:
         del self.slices[slice_.metadata.name]
         self._count(slice_, rules, -1)
 
-    def replace(self, old: ResourceSlice, new: ResourceSlice, rules: Gathering) -> None:
+    def replace(self, old: ResourceSlice, new: ResourceSlice, rules: PoolRules) -> None:
         """The new slice keeps the old one's place in the order."""
         self._count(old, rules, -1)
         self.slices[new.metadata.name] = new
         self._count(new, rules, 1)
 
-    def _count(self, slice_: ResourceSlice, rules: Gathering, by: int) -> None:
+    def _count(self, slice_: ResourceSlice, rules: PoolRules, by: int) -> None:
         node = slice_.spec.node_name
         if counts_everywhere(slice_, rules):
             if by > 0:
@@ -85,7 +85,7 @@ class Inventory:
     def __init__(self, features: Features) -> None:
         self.features = features
         self._rules_enabled = features.enabled("DRADeviceTaintRules") and features.enabled("DRADeviceTaints")
-        self._pool_rules = Gathering(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
+        self._pool_rules = PoolRules(features.enabled("DRAPartitionableDevices"), release(features).counters_everywhere)
         self._lists = features.enabled("DRAListTypeAttributes")
         capacity = features.enabled("DRAConsumableCapacity")
         self.usage = Usage(capacity)
@@ -196,7 +196,9 @@ class Inventory:
         for device in spec.devices or ():
             id = DeviceID(spec.driver, spec.pool.name, device.name)
             added = tuple(rule.spec.taint for rule in rules if rule_applies(rule, id)) if rules else ()
-            yield DeviceRecord(id, device, slice_, self._traits.of(device, added), is_cel_convertible(device, self._lists))
+            yield DeviceRecord(
+                id, device, slice_, self._traits.of(device, added), is_cel_convertible(device, self._lists)
+            )
 
     def _build_view(self, node: NodeFacts) -> NodeView:
         rules = self._pool_rules
@@ -213,7 +215,7 @@ class Inventory:
                     pools.append(pool)
             seen = {pool.id for pool in pools}
             pools.extend(pool for id, pool in self._foreign.items() if id not in seen)
-            return build_view(node, in_order(pools), self.records, self._layouts)
+            return build_view(node, sort_pools(pools), self.records, self._layouts)
         except UnusableSlice as error:
             layout = self._layouts.of((), (), (), 0)
             return NodeView(node, (), (), layout, failure=f"gather pool information: {error}")
@@ -305,7 +307,7 @@ class Inventory:
         ``allocationMode: All`` on nodes that have nothing to do with it.
         """
         found: Pool | None = None
-        if self._pool_rules.partitions and entry.counting:
+        if self._pool_rules.partitionable and entry.counting:
             found = gather_pool(id, list(entry.counting.values()), entry.slices.values(), self._pool_rules)
             if found is not None and found.status is PoolStatus.USABLE:
                 found = None

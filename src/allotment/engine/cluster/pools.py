@@ -55,10 +55,10 @@ class Pool(NamedTuple):
         return self.found > self.announced
 
 
-class Gathering(NamedTuple):
+class PoolRules(NamedTuple):
     """The switches that change how pools are gathered."""
 
-    partitions: bool
+    partitionable: bool
     """DRAPartitionableDevices is on."""
     counters_everywhere: bool
     """Slices with shared counters are seen on every node (until 1.36), not only through their pool (1.37)."""
@@ -68,15 +68,15 @@ class UnusableSlice(ValueError):
     """Raised when a node selector of a slice or device cannot be used; fatal for every node that looks at it."""
 
 
-def counts_everywhere(slice_: ResourceSlice, rules: Gathering) -> bool:
+def counts_everywhere(slice_: ResourceSlice, rules: PoolRules) -> bool:
     """Whether the slice belongs to what every node sees, because of its shared counters."""
     return bool(slice_.spec.shared_counters) and rules.counters_everywhere
 
 
-def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: Gathering) -> bool:
+def is_relevant(slice_: ResourceSlice, node: NodeFacts, rules: PoolRules) -> bool:
     """Whether a slice counts for the node; ``UnusableSlice`` if that cannot be told."""
     spec = slice_.spec
-    if not rules.partitions and (spec.per_device_node_selection is not None or spec.shared_counters):
+    if not rules.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
         return False
     if counts_everywhere(slice_, rules):
         return True
@@ -101,7 +101,7 @@ def device_reaches(node: NodeFacts, device: Device, slice_: ResourceSlice) -> bo
 
 
 def gather_pool(
-    id: PoolID, relevant: Sequence[ResourceSlice], every: Iterable[ResourceSlice], rules: Gathering
+    id: PoolID, relevant: Sequence[ResourceSlice], every: Iterable[ResourceSlice], rules: PoolRules
 ) -> Pool | None:
     """The pool as made of the slices relevant for a node, or ``None`` if it has none or is obsolete.
 
@@ -129,10 +129,10 @@ def gather_pool(
     )
 
 
-def _build(pool: Pool, seen: list[ResourceSlice], rest: list[ResourceSlice], rules: Gathering) -> Pool:
+def _build(pool: Pool, seen: list[ResourceSlice], rest: list[ResourceSlice], rules: PoolRules) -> Pool:
     """Check a complete pool and put its parts in order."""
     seen = sorted(seen, key=attrgetter("metadata.name"))
-    if not rules.partitions:
+    if not rules.partitionable:
         return _invalid(pool, _duplicate_device(seen)) or _usable(pool, seen, [], {})
     devices = [s for s in seen if not s.spec.shared_counters]
     with_counters = [s for s in seen if s.spec.shared_counters]
@@ -181,7 +181,7 @@ def _dangling_counter(slices: Iterable[ResourceSlice], counter_sets: Mapping[str
     return ""
 
 
-def in_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+def sort_pools(pools: Iterable[Pool]) -> tuple[Pool, ...]:
     """Pools in the order of allocation: by driver and name; those with binding conditions after all others.
 
     Incomplete and invalid pools count as having none: their devices are not looked at.

@@ -17,7 +17,7 @@ from allotment.model.resource import AllocationResult, DeviceRequestAllocationRe
 _NO_CAPACITY: Mapping[str, int] = {}
 
 
-class Share(NamedTuple):
+class DeviceShare(NamedTuple):
     """One claim's share of a shareable device; amounts in nano, ``None`` if the result names no capacity."""
 
     claim: ObjectKey
@@ -29,11 +29,11 @@ class Usage:
     """Allocations by claim and by device, kept up to date by increments."""
 
     def __init__(self, shares_known: bool) -> None:
-        self._shares_known = shares_known
+        self._shares_enabled = shares_known
         self.allocations: dict[ObjectKey, AllocationResult] = {}
         #: Claims that hold a device whole; more than one only if the cluster's own state contradicts itself.
         self.exclusive: dict[DeviceID, tuple[ObjectKey, ...]] = {}
-        self.shares: dict[DeviceID, tuple[Share, ...]] = {}
+        self.shares: dict[DeviceID, tuple[DeviceShare, ...]] = {}
         #: Sum of what the shares of a device consume; an entry exists if any share names its capacity.
         self.consumed: dict[DeviceID, Mapping[str, int]] = {}
 
@@ -50,31 +50,31 @@ class Usage:
         if claim in self.allocations:
             raise ValueError(f"claim {claim} is already allocated")
         self.allocations[claim] = allocation
-        return [self._add_result(claim, result) for result in self._holding(allocation)]
+        return [self._add_result(claim, result) for result in self._holding_results(allocation)]
 
     def remove(self, claim: ObjectKey) -> list[DeviceID]:
         """Give back what a claim holds; returns the devices whose state changed. An unknown claim holds nothing."""
         allocation = self.allocations.pop(claim, None)
         if allocation is None:
             return []
-        return [self._remove_result(claim, result) for result in self._holding(allocation)]
+        return [self._remove_result(claim, result) for result in self._holding_results(allocation)]
 
-    def _holding(self, allocation: AllocationResult) -> Iterable[DeviceRequestAllocationResult]:
+    def _holding_results(self, allocation: AllocationResult) -> Iterable[DeviceRequestAllocationResult]:
         return (result for result in allocation.devices.results if not result.admin_access)
 
     def _add_result(self, claim: ObjectKey, result: DeviceRequestAllocationResult) -> DeviceID:
         device = DeviceID(result.driver, result.pool, result.device)
-        if result.share_id is None or not self._shares_known:
+        if result.share_id is None or not self._shares_enabled:
             self.exclusive[device] = (*self.exclusive.get(device, ()), claim)
             return device
         consumed = {name: amount.nano for name, amount in result.consumed_capacity.items()} or None
-        self.shares[device] = (*self.shares.get(device, ()), Share(claim, result.share_id, consumed))
+        self.shares[device] = (*self.shares.get(device, ()), DeviceShare(claim, result.share_id, consumed))
         self._sum(device)
         return device
 
     def _remove_result(self, claim: ObjectKey, result: DeviceRequestAllocationResult) -> DeviceID:
         device = DeviceID(result.driver, result.pool, result.device)
-        if result.share_id is None or not self._shares_known:
+        if result.share_id is None or not self._shares_enabled:
             holders = list(self.exclusive[device])
             holders.remove(claim)
             if holders:

@@ -30,8 +30,8 @@ from allotment.engine.diagnosis.undecided import given_up, is_undecided
 from allotment.engine.diagnosis.unmet_constraints import constraint_unmet, constraints_compete
 from allotment.engine.diagnosis.visible_devices import Seen, look
 from allotment.engine.diagnosis.wording import holding
+from allotment.engine.outcome import AbortCause as Abort
 from allotment.engine.outcome import Aborted, Allocated, Outcome
-from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import RANK
 from allotment.model.resource import DeviceRequest, ResourceClaim
 from allotment.phrases import counted

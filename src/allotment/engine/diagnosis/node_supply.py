@@ -13,8 +13,8 @@ from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, edit_re
 from allotment.engine.diagnosis.selector_mismatch import too_few
 from allotment.engine.diagnosis.visible_devices import Seen, View
 from allotment.engine.diagnosis.wording import named
+from allotment.engine.outcome import AbortCause as Abort
 from allotment.engine.outcome import Aborted, Outcome
-from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import CODES, Miss
 from allotment.model.quantity import Quantity
 from allotment.model.resource import DeviceToleration

@@ -21,8 +21,8 @@ from allotment.engine.diagnosis.node_supply import (
 from allotment.engine.diagnosis.published_names import did_you_mean
 from allotment.engine.diagnosis.scenario import Asked, Candidate, Place, World, edit_class, edit_selector
 from allotment.engine.diagnosis.selector_mismatch import by_selector, too_few
+from allotment.engine.outcome import AbortCause as Abort
 from allotment.engine.outcome import Aborted, Outcome
-from allotment.engine.outcome import Cause as Abort
 from allotment.phrases import counted
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from allotment.engine.diagnosis.context import Cause, Scene, places, wanted_of
+from allotment.engine.outcome import AbortCause as Abort
 from allotment.engine.outcome import Aborted, Outcome
-from allotment.engine.outcome import Cause as Abort
 from allotment.engine.refusal import CODES, SEARCH_GIVEN_UP
 from allotment.model.resource import ResourceClaim
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from allotment.engine.claims.requests import Subrequest, ClaimShape
+from allotment.engine.claims.requests import ClaimShape, Subrequest
 from allotment.engine.cluster.layout import NodeState, available
 from allotment.engine.search.pattern import Pattern
 from allotment.engine.search.verdict import Pick
 
 
-class Refusal(Enum):
+class Rejection(Enum):
     """Why a device cannot be taken."""
 
     UNAVAILABLE = "it is in use, tainted, or the counters or capacities left do not suffice"
     CONSTRAINT = "a constraint of the claim does not admit it"
 
 
-class Taken(NamedTuple):
+class TakenDevice(NamedTuple):
     """A device that was taken, and the state before."""
 
     ask: Subrequest
@@ -35,7 +35,7 @@ class Taken(NamedTuple):
     bound: list[int]
 
 
-class Attempt:
+class SearchAttempt:
     """A shape on a pattern in a state."""
 
     def __init__(self, shape: ClaimShape, pattern: Pattern, state: NodeState) -> None:
@@ -47,7 +47,7 @@ class Attempt:
         """Slots taken by other pods."""
         self.taken = 0
         """Slots taken in this attempt, for any claim; shareable ones never are."""
-        self.mine = [0] * len(shape.claims)
+        self.taken_by_claim = [0] * len(shape.claims)
         """The same, per claim."""
         self.touched = 0
         """Slots taken in this attempt, shareable ones too."""
@@ -63,7 +63,9 @@ class Attempt:
         """What is left of the capacities of devices that are, or once were, shareable, by slot."""
         self.candidates = self._candidates(state)
         """Per ask the slots that suit it in this state, in use or not; for ``All`` those that it must take."""
-        self.need = [self.candidates[ask.number].bit_count() if ask.all else ask.device_count for ask in shape.subrequests]
+        self.need = [
+            self.candidates[ask.number].bit_count() if ask.all else ask.device_count for ask in shape.subrequests
+        ]
         """Per ask how many devices it takes."""
         self.results: list[list[Pick]] = [[] for _ in shape.claims]
         """Per claim what was taken, in order."""
@@ -90,7 +92,7 @@ class Attempt:
             return sum(1 << slot for slot, _ in state.consumed if not self.has_room(slot, ask))
 
         pattern = self.pattern
-        leave_out = self.shape.release.all_leaves_out_full
+        leave_out = self.shape.release.all_skips_full_devices
         return [
             pattern.listed[ask.number] & ~(full(ask.number) if leave_out else 0)
             if ask.all
@@ -105,11 +107,11 @@ class Attempt:
 
     def unavailable(self, ask: Subrequest) -> int:
         """Slots that an ask cannot take: those in use; with admin access, those that the same claim took (KEP-5018)."""
-        return self.mine[ask.claim] if ask.admin else self.in_use | self.taken
+        return self.taken_by_claim[ask.claim] if ask.admin else self.in_use | self.taken
 
     # --- one device --------------------------------------------------------------------------------------------------
 
-    def take(self, ask: Subrequest, slot: int) -> Taken | Refusal:
+    def take(self, ask: Subrequest, slot: int) -> TakenDevice | Rejection:
         """Take a device for an ask. With ``All`` anything may be in the way; else the slot is available and eligible.
 
         The order of the checks is upstream's, as far as it tells: for ``All`` a constraint is an error, and what is
@@ -119,20 +121,20 @@ class Attempt:
         shareable = bool(bit & self.layout.shareable)
         if ask.all:
             if bit & (self.unavailable(ask) | self.blocked) or not bit & self.pattern.eligible[ask.number]:
-                return Refusal.UNAVAILABLE
+                return Rejection.UNAVAILABLE
         elif shareable and not self.has_room(slot, ask.number):
-            return Refusal.UNAVAILABLE
+            return Rejection.UNAVAILABLE
         uses = self.layout.uses[slot]
         # A shareable device draws from its counters once, however many shares it has (KEP-5075).
         charged = bool(uses) and not (shareable and bit & (self.shared_before | self.touched))
         if charged and any(self.left[counter] < amount for counter, amount in uses):
-            return Refusal.UNAVAILABLE
+            return Rejection.UNAVAILABLE
         bound = self._bind(ask, slot, bit)
         if bound is None:
-            return Refusal.CONSTRAINT
+            return Rejection.CONSTRAINT
         if ask.all and slot in self.room and not self.has_room(slot, ask.number):
-            return Refusal.UNAVAILABLE
-        before = Taken(ask, slot, charged, self.taken, self.mine[ask.claim], self.touched, self.bound)
+            return Rejection.UNAVAILABLE
+        before = TakenDevice(ask, slot, charged, self.taken, self.taken_by_claim[ask.claim], self.touched, self.bound)
         self.bound = bound
         self.touched |= bit
         if charged:
@@ -141,13 +143,13 @@ class Attempt:
             self._consume(ask, slot, 1)
         else:
             self.taken |= bit
-            self.mine[ask.claim] |= bit
+            self.taken_by_claim[ask.claim] |= bit
         self.results[ask.claim].append(Pick(ask.number, slot))
         return before
 
-    def give_back(self, before: Taken) -> None:
+    def undo(self, before: TakenDevice) -> None:
         """Undo the last taking."""
-        ask, slot, charged, self.taken, self.mine[ask.claim], self.touched, self.bound = before
+        ask, slot, charged, self.taken, self.taken_by_claim[ask.claim], self.touched, self.bound = before
         if charged:
             self._draw(slot, -1)
         if self.layout.shareable >> slot & 1:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from allotment.engine.claims.requests import Subrequest
-from allotment.engine.search.attempt import Attempt
-from allotment.engine.search.counter_groups import groups
-from allotment.engine.search.counting_bounds import Demand, can_match, most_within
+from allotment.engine.search.attempt import SearchAttempt
+from allotment.engine.search.counter_groups import counter_groups
+from allotment.engine.search.counting_bounds import SlotDemand, can_match, most_within
 
 #: More combinations than this are not gone through: of alternatives, which are then taken for one weak demand; and of
 #: constraint values, of which each is then looked at alone.
@@ -33,7 +33,7 @@ class _Option(NamedTuple):
 class _Bound(NamedTuple):
     """What a request needs at least, whichever option it takes."""
 
-    demand: Demand
+    demand: SlotDemand
     options: tuple[_Option, ...]
     admin: bool
 
@@ -41,12 +41,12 @@ class _Bound(NamedTuple):
 _Options = list[tuple[_Option, ...]]
 
 
-class Bounds:
+class SearchBounds:
     """Bounds on one attempt, which it looks at as it goes."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: SearchAttempt) -> None:
         self._attempt = attempt
-        self._groups = groups(attempt.layout) if attempt.left else ()
+        self._groups = counter_groups(attempt.layout) if attempt.left else ()
         self._serves = {slot: self._least_room(slot) for slot in attempt.room if attempt.layout.shareable >> slot & 1}
         self._shared = 0
         self._least_draw = [self._least(ask) for ask in attempt.shape.subrequests] if attempt.left else []
@@ -116,7 +116,7 @@ class Bounds:
         open_ = self._open_constraints(wanted)
         if not open_:
             return self._enough(wanted)
-        if not self._enough_values_alike(wanted, open_):
+        if not self._enough_equal_values(wanted, open_):
             return False
         if math.prod(len(self._attempt.pattern.holders[c]) + 1 for c in open_) <= COMBINATIONS:
             return self._any_value(wanted, open_)
@@ -129,7 +129,7 @@ class Bounds:
             if ask.all and not need:
                 continue
             slots = attempt.candidates[ask.number] & attempt.pattern.eligible[ask.number] & ~attempt.blocked
-            slots &= ~attempt.mine[claim] if ask.admin else ~(attempt.in_use | attempt.taken)
+            slots &= ~attempt.taken_by_claim[claim] if ask.admin else ~(attempt.in_use | attempt.taken)
             for slot in self._serves if attempt.touched & attempt.layout.shareable & slots else ():
                 if slots >> slot & 1 and not attempt.has_room(slot, ask.number):
                     slots &= ~(1 << slot)
@@ -158,7 +158,7 @@ class Bounds:
             if attempt.bound[number] < 0 and not attempt.shape.constraints[number].distinct
         ]
 
-    def _enough_values_alike(self, wanted: _Options, open_: list[int]) -> bool:
+    def _enough_equal_values(self, wanted: _Options, open_: list[int]) -> bool:
         """Whether claims that each want devices of one value of the same attribute can have them all.
 
         Of a value that g devices have, at most g // n claims can be served that want n devices or more.
@@ -205,7 +205,9 @@ class Bounds:
 
     def _enough(self, wanted: _Options) -> bool:
         bounds = [
-            _Bound(Demand(min(o.need for o in options), _union_of(options)), options, any(o.ask.admin for o in options))
+            _Bound(
+                SlotDemand(min(o.need for o in options), _union_of(options)), options, any(o.ask.admin for o in options)
+            )
             for options in wanted
         ]
         return (
@@ -215,14 +217,14 @@ class Bounds:
             and (not self._attempt.layout.shareable or self._enough_room(bounds))
         )
 
-    def _exclusive(self, bounds: list[_Bound]) -> list[Demand]:
+    def _exclusive(self, bounds: list[_Bound]) -> list[SlotDemand]:
         """What must be met with devices of one's own: a device that is shared can serve each request once."""
         shared = self._shared
         demands = []
         for (need, slots), _, admin in bounds:
             need -= (slots & shared).bit_count()
             if need > 0 and not admin:
-                demands.append(Demand(need, slots & ~shared))
+                demands.append(SlotDemand(need, slots & ~shared))
         return demands
 
     def _enough_devices(self, bounds: list[_Bound]) -> bool:
@@ -239,7 +241,7 @@ class Bounds:
             holders = attempt.pattern.holders[number]
             used = max(attempt.bound[number], 0)
             demands = [
-                Demand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
+                SlotDemand(need, sum(1 << i for i, mask in enumerate(holders) if mask & slots and not used >> i & 1))
                 for (need, slots), options, _ in bounds
                 if all(number in option.ask.constraints for option in options)
             ]

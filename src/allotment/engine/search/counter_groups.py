@@ -11,7 +11,7 @@ from typing import NamedTuple
 from allotment.engine.cluster.layout import Layout
 
 
-class Group(NamedTuple):
+class CounterGroup(NamedTuple):
     """Slots, and the counters that they draw from, in the order in which the slots name them."""
 
     mask: int
@@ -43,17 +43,17 @@ def connected(links: Sequence[Sequence[Hashable]]) -> list[list[int]]:
     return list(together.values())
 
 
-def groups(layout: Layout) -> tuple[Group, ...]:
+def counter_groups(layout: Layout) -> tuple[CounterGroup, ...]:
     """The layout's groups; a slot that draws from no counter is in none."""
     sets = connected([[counter for counter, _ in uses] for uses in layout.uses])
     return tuple(_group(layout, slots) for slots in sets if layout.uses[slots[0]])
 
 
-def _group(layout: Layout, slots: list[int]) -> Group:
+def _group(layout: Layout, slots: list[int]) -> CounterGroup:
     draws: dict[int, list[tuple[int, int]]] = {}
     for slot in slots:
         for counter, amount in layout.uses[slot]:
             draws.setdefault(counter, []).append((amount, 1 << slot))
-    return Group(
+    return CounterGroup(
         sum(1 << slot for slot in slots), tuple(draws), tuple(tuple(sorted(pairs)) for pairs in draws.values())
     )

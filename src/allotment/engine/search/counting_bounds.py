@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Demand(NamedTuple):
+class SlotDemand(NamedTuple):
     """So many devices out of these slots (a bit mask)."""
 
     need: int
     slots: int
 
 
-def can_match(demands: Sequence[Demand]) -> bool:
+def can_match(demands: Sequence[SlotDemand]) -> bool:
     """Whether every demand can be met with slots of its own, no slot used twice (bipartite matching).
 
     >>> can_match([Demand(2, 0b0111), Demand(2, 0b0111)])
@@ -43,7 +43,7 @@ def can_match(demands: Sequence[Demand]) -> bool:
             if free:
                 lowest = free & -free
                 free ^= lowest
-            elif not (lowest := _rearrange(demands, given, number, used)):
+            elif not (lowest := _augment(demands, given, number, used)):
                 return False
             else:
                 used |= lowest
@@ -56,7 +56,7 @@ def can_match(demands: Sequence[Demand]) -> bool:
     return True
 
 
-def _rearrange(demands: Sequence[Demand], given: list[int], hungry: int, used: int) -> int:
+def _augment(demands: Sequence[SlotDemand], given: list[int], hungry: int, used: int) -> int:
     """Give ``hungry`` one more slot along an augmenting path; returns the slot that came into use, 0 if there is none.
 
     Demands stand for all their slots at once, so the path is looked for among demands, breadth first.

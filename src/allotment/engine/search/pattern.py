@@ -28,7 +28,7 @@ class Pattern:
         "layout",
         "listed",
         "number",
-        "poison",
+        "failing",
         "present",
         "profiles",
         "relevant",
@@ -58,7 +58,7 @@ class Pattern:
         asks = range(len(shape.subrequests))
         self.selectable = tuple(_mask(p.selectable >> a & 1 for p in profiles) & layout.reach for a in asks)
         self.listed = tuple(_mask(p.listed >> a & 1 for p in profiles) & layout.reach for a in asks)
-        self.poison = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in asks)
+        self.failing = tuple(_mask(p.failing >> a & 1 for p in profiles) for a in asks)
         self.eligible = tuple(_mask(p.eligible >> a & 1 for p in profiles) & layout.reach for a in asks)
         candidates = []
         for ask in shape.subrequests:
@@ -70,7 +70,7 @@ class Pattern:
         """Per ask: eligible slots that have the attributes that its constraints compare."""
         self.relevant = 0
         """Slots whose being in use can make a difference."""
-        for masks in (self.selectable, self.poison):
+        for masks in (self.selectable, self.failing):
             for mask in masks:
                 self.relevant |= mask
 

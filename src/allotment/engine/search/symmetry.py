@@ -13,16 +13,16 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from allotment.engine.claims.requests import Subrequest
-from allotment.engine.search.attempt import Attempt
+from allotment.engine.search.attempt import SearchAttempt
 from allotment.engine.search.counter_groups import connected
 
 
-def _kinds(attempt: Attempt) -> list[Hashable]:
+def _kinds(attempt: SearchAttempt) -> list[Hashable]:
     """Per slot, everything that the search looks at but the counters it draws from and the values it is compared by."""
     pattern, layout = attempt.pattern, attempt.layout
     columns = [
         *attempt.candidates,
-        *pattern.poison,
+        *pattern.failing,
         *pattern.eligible,
         *pattern.present,
         attempt.in_use,
@@ -40,10 +40,10 @@ def _kinds(attempt: Attempt) -> list[Hashable]:
     return kinds
 
 
-class Twins:
+class InterchangeableSlots:
     """Interchangeable slots."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: SearchAttempt) -> None:
         together: dict[Hashable, int] = {}
         values = zip(*attempt.pattern.values, strict=True) if attempt.pattern.values else [()] * attempt.layout.size
         keys = list(zip(_kinds(attempt), attempt.layout.uses, values, strict=True))
@@ -70,10 +70,10 @@ class _Cluster(NamedTuple):
     """Its shareable slots."""
 
 
-class Refused:
+class FailedStates:
     """States in which the search has failed, by what matters of them."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: SearchAttempt) -> None:
         self.known: set[Hashable] = set()
         self._attempt = attempt
         self._admin = any(ask.admin for ask in attempt.shape.subrequests)
@@ -142,7 +142,7 @@ class Refused:
             start,
             len(attempt.results[ask.claim]),
             attempt.taken,
-            attempt.mine[ask.claim],
+            attempt.taken_by_claim[ask.claim],
             attempt.touched,
             tuple(attempt.bound),
             tuple(attempt.left),
@@ -154,7 +154,7 @@ class Refused:
         attempt = self._attempt
         free = ~attempt.taken
         ahead = -1 << start
-        mine = attempt.mine[ask.claim]
+        mine = attempt.taken_by_claim[ask.claim]
         constraints = self._constraints[ask.claim]
         bound = attempt.bound
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from allotment.engine.claims.requests import ClaimProblem
-from allotment.engine.outcome import Cause
+from allotment.engine.outcome import AbortCause
 
 
 class Pick(NamedTuple):
     """One device for one ask."""
 
-    ask: int
+    subrequest: int
     slot: int
 
 
@@ -35,7 +35,7 @@ class Undecided(NamedTuple):
     """The search reached its step limit: whether the claims fit is unknown. The node fails, others are still tried."""
 
     claim: int
-    ask: int
+    subrequest: int
     """What the search was looking for when it was given up."""
     steps: int
 
@@ -43,15 +43,15 @@ class Undecided(NamedTuple):
 class Stop(NamedTuple):
     """A fatal error; see `results` for its text."""
 
-    cause: Cause
+    cause: AbortCause
     claim: int
-    ask: int | None = None
+    subrequest: int | None = None
     slot: int | None = None
     pool: int | None = None
     devices: int = 0
     """How many the claim asks for, if that is the error; and how many without the request in question."""
     devices_before: int = 0
-    fault: ClaimProblem | None = None
+    problem: ClaimProblem | None = None
 
 
 Verdict = Solution | NoFit | Undecided | Stop

@@ -7,9 +7,9 @@ from allotment.model.validation.admission import AdmissionResult as AdmissionRes
 from allotment.model.validation.admission import create as create
 from allotment.model.validation.admission import update as update
 from allotment.model.validation.admission import update_status as update_status
-from allotment.model.validation.context import ValidationContext as ValidationContext
 from allotment.model.validation.context import ExpressionChecker as ExpressionChecker
 from allotment.model.validation.context import ExpressionProblem as ExpressionProblem
+from allotment.model.validation.context import ValidationContext as ValidationContext
 from allotment.model.validation.errors import ErrorType as ErrorType
 from allotment.model.validation.errors import FieldError as FieldError
 from allotment.model.validation.errors import invalid_status as invalid_status

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from allotment.engine.cluster.identity import DeviceID, PoolID
 from allotment.engine.cluster.inventory import Inventory
-from allotment.engine.cluster.pools import Gathering, Pool, PoolStatus, gather_pool
+from allotment.engine.cluster.pools import Pool, PoolRules, PoolStatus, gather_pool
 from allotment.engine.release import release
 from allotment.model.contested_claims import is_contested
 from allotment.model.generated_claims import UnresolvedClaim, claim_name
@@ -165,7 +165,7 @@ class Case:
     @cached_property
     def pools(self) -> Mapping[PoolID, Pool]:
         """Each pool of its newest generation, as somebody sees it who sees all of its slices."""
-        rules = Gathering(
+        rules = PoolRules(
             self.features.enabled("DRAPartitionableDevices"), release(self.features).counters_everywhere
         )  # fmt: skip
         gathered = ((id, gather_pool(id, slices, slices, rules)) for id, slices in self.slices_by_pool.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from allotment.cli.demo.allocations import Allocations
-
 from allotment.lab.lab import Lab
 
 CLAIM = """\

@@ -81,7 +81,7 @@ def test_nodes_come_change_and_go() -> None:
     made.put_node("n2", {})
     placed = allocator.place(ONE)
     assert isinstance(placed, Placed)
-    assert (placed.node, placed.place) == ("n2", 1)
+    assert (placed.node, placed.index) == ("n2", 1)
     made.remove_node("n2")
     made.remove_node("n2")
     assert allocator.place(ONE) == NotPlaced(1)

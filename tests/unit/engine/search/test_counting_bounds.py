@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.engine.search.counter_groups import connected
-from allotment.engine.search.counting_bounds import Demand, can_match, most_within
+from allotment.engine.search.counting_bounds import SlotDemand, can_match, most_within
 
 SLOTS = 7
-demands = st.lists(st.builds(Demand, st.integers(0, 3), st.integers(0, (1 << SLOTS) - 1)), max_size=4)
+demands = st.lists(st.builds(SlotDemand, st.integers(0, 3), st.integers(0, (1 << SLOTS) - 1)), max_size=4)
 
 
-def by_trying(wanted: list[Demand], free: int = (1 << SLOTS) - 1) -> bool:
+def by_trying(wanted: list[SlotDemand], free: int = (1 << SLOTS) - 1) -> bool:
     if not wanted:
         return True
     need, slots = wanted[0]
@@ -23,15 +23,15 @@ def by_trying(wanted: list[Demand], free: int = (1 << SLOTS) - 1) -> bool:
 
 
 @given(demands)
-def test_matching_is_exact(wanted: list[Demand]) -> None:
+def test_matching_is_exact(wanted: list[SlotDemand]) -> None:
     assert can_match(wanted) == by_trying(wanted)
 
 
 def test_matching_gives_back_along_a_chain() -> None:
     # Each demand takes the lowest slot first, and every one of them has to move up for the last.
-    chain = [Demand(1, 0b11 << i) for i in range(5)]
-    assert can_match([*chain, Demand(1, 1)])
-    assert not can_match([*chain, Demand(1, 1), Demand(1, 1 << 5)])
+    chain = [SlotDemand(1, 0b11 << i) for i in range(5)]
+    assert can_match([*chain, SlotDemand(1, 1)])
+    assert not can_match([*chain, SlotDemand(1, 1), SlotDemand(1, 1 << 5)])
 
 
 @given(st.lists(st.integers(1, 6), max_size=6), st.integers(0, 63), st.integers(-3, 15))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Sync
 
 
 class SimulatedState(msgspec.Struct):
@@ -43,4 +43,4 @@ class StateFile:
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        writing.replace(self._file, msgspec.json.encode(settings), mode=PUBLIC, sync=Sync.NONE)
+        atomic_write.replace(self._file, msgspec.json.encode(settings), mode=PUBLIC, sync=Sync.NONE)

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from allotment.drivers.nvidia.simulated.state import SimulatedState
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Sync
 
 _FILE = "hardware.json"
 
@@ -59,7 +59,7 @@ class StateFile:
         if self._folder is None:
             return
         # No fsync: the state has to outlive the driver's process, not a crash of the machine.
-        writing.replace(self._folder / _FILE, msgspec.json.encode(self._state), mode=PUBLIC, sync=Sync.NONE)
+        atomic_write.replace(self._folder / _FILE, msgspec.json.encode(self._state), mode=PUBLIC, sync=Sync.NONE)
         status = (self._folder / _FILE).stat()
         self._stamp = (status.st_ino, status.st_mtime_ns)
 

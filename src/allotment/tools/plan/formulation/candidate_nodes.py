@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from allotment.cel import CompileError
-from allotment.engine.claims.requests import Subrequest, CompiledRequest
+from allotment.engine.claims.requests import CompiledRequest, Subrequest
 from allotment.engine.search.verdict import NoFit, Solution, Undecided
 from allotment.fleet.catalog.instance_type import Template
 from allotment.model.resource import ResourceClaim
@@ -88,7 +88,9 @@ def unknowable(room: DeviceRoom, template: Template | None, shape: int) -> str:
 
 def _most(request: CompiledRequest, constraint: int) -> int:
     """How many devices of a request a constraint is about, at most; two stand for any number."""
-    return max((2 if ask.all else ask.device_count for ask in request.subrequests if constraint in ask.constraints), default=0)
+    return max(
+        (2 if ask.all else ask.device_count for ask in request.subrequests if constraint in ask.constraints), default=0
+    )
 
 
 def matches_unknown(room: DeviceRoom, template: Template | None, shape: int) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from allotment.engine.claims.requests import Subrequest, CompiledRequest, ClaimShape
+from allotment.engine.claims.requests import ClaimShape, CompiledRequest, Subrequest
 from allotment.engine.cluster.layout import NodeState, NodeView, available
 from allotment.engine.search.attempt import slots_of
 from allotment.engine.search.pattern import Pattern
@@ -47,7 +47,7 @@ def measure(room: DeviceRoom, shapes: Sequence[int]) -> Measured:
     shareable = room.view.layout.shareable
     for row, least in _rows(room.view, room.initial, asked):
         column = tuple(
-            _of_shape(shape, pattern, least, shareable if shape.release.all_leaves_out_full else 0)
+            _of_shape(shape, pattern, least, shareable if shape.release.all_skips_full_devices else 0)
             for shape, pattern in asked
         )
         row, column = _in_small_numbers(row, column)
@@ -65,7 +65,9 @@ def _in_small_numbers(row: CapacityRow, column: tuple[Pieces, ...]) -> tuple[Cap
     common = math.gcd(row.size, *(piece for pieces in column for piece in pieces))
     common *= max(1, -(-row.size // (common * _LARGEST)))
     size = -(-row.size // common)
-    return CapacityRow(row.name, row.units, size), tuple(tuple(piece // common for piece in pieces) for pieces in column)
+    return CapacityRow(row.name, row.units, size), tuple(
+        tuple(piece // common for piece in pieces) for pieces in column
+    )
 
 
 def _of_shape(shape: ClaimShape, pattern: Pattern, least: _Least, optional: int) -> Pieces:
@@ -98,7 +100,9 @@ def _of_ask(ask: Subrequest, pattern: Pattern, least: _Least, optional: int) -> 
 # --- rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(view: NodeView, state: NodeState, asked: Iterable[tuple[ClaimShape, Pattern]]) -> Iterator[tuple[CapacityRow, _Least]]:
+def _rows(
+    view: NodeView, state: NodeState, asked: Iterable[tuple[ClaimShape, Pattern]]
+) -> Iterator[tuple[CapacityRow, _Least]]:
     layout = view.layout
     drawing = layout.consumers
     taken_whole = ((1 << layout.size) - 1) & ~layout.shareable & ~drawing
@@ -133,7 +137,10 @@ def _shares(view: NodeView, state: NodeState) -> Iterator[tuple[CapacityRow, _Le
     for name, at in places.items():
         size = max(left for _, left in at.values())
         if size > 0:
-            yield CapacityRow(f"shares of {name}", len(at), size), _share_of({slot: place for slot, (place, _) in at.items()})
+            yield (
+                CapacityRow(f"shares of {name}", len(at), size),
+                _share_of({slot: place for slot, (place, _) in at.items()}),
+            )
 
 
 def _share_of(places: dict[int, int]) -> _Least:

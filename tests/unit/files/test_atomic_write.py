@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from allotment.files import writing
-from allotment.files.writing import PUBLIC, Owner, Sync
+from allotment.files import atomic_write
+from allotment.files.atomic_write import PUBLIC, Owner, Sync
 
 
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -32,7 +32,7 @@ def test_a_file_is_replaced_and_has_its_mode_whatever_the_umask(tmp_path: Path, 
     path.chmod(0o666)
     mask = os.umask(0o077)
     try:
-        writing.replace(path, b"new", mode=mode, single_writer=single_writer)
+        atomic_write.replace(path, b"new", mode=mode, single_writer=single_writer)
     finally:
         os.umask(mask)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", mode)
@@ -40,7 +40,7 @@ def test_a_file_is_replaced_and_has_its_mode_whatever_the_umask(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("fails", ["fsync", "fchmod"])
-@pytest.mark.parametrize("write", [writing.replace, writing.create])
+@pytest.mark.parametrize("write", [atomic_write.replace, atomic_write.create])
 def test_a_write_that_fails_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], fails: str
 ) -> None:
@@ -58,9 +58,9 @@ def test_a_write_that_fails_changes_nothing(
 
 def test_a_new_file_does_not_replace_one(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    writing.create(path, b"first", mode=PUBLIC)
+    atomic_write.create(path, b"first", mode=PUBLIC)
     with pytest.raises(FileExistsError):
-        writing.create(path, b"second")
+        atomic_write.create(path, b"second")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("first", PUBLIC)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -70,18 +70,18 @@ def test_what_outlives_a_crash_of_the_machine_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Sync, kinds: list[str]
 ) -> None:
     seen = synced(monkeypatch)
-    writing.replace(tmp_path / "file", b"1", sync=sync)
+    atomic_write.replace(tmp_path / "file", b"1", sync=sync)
     assert seen == kinds
-    writing.create(tmp_path / "other", b"1", sync=sync)
+    atomic_write.create(tmp_path / "other", b"1", sync=sync)
     assert seen == kinds * 2
 
 
 def test_what_a_killed_single_writer_left_is_reused(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    left = writing.temporary_path(path)
+    left = atomic_write.temporary_path(path)
     left.write_text("half of a longer text")
     left.chmod(0o666)
-    writing.replace(path, b"new", single_writer=True)
+    atomic_write.replace(path, b"new", single_writer=True)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -91,24 +91,24 @@ def test_a_temporary_file_has_the_content_the_mode_and_the_owner(
 ) -> None:
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
-    temporary = writing.write_temporary(tmp_path / "file", b"new", mode=PUBLIC, owner=Owner(7, 8))
+    temporary = atomic_write.write_temporary(tmp_path / "file", b"new", mode=PUBLIC, owner=Owner(7, 8))
     assert (temporary.read_bytes(), stat.S_IMODE(temporary.stat().st_mode), given) == (b"new", PUBLIC, [(7, 8)])
     assert list(tmp_path.iterdir()) == [temporary]
     assert temporary.name.startswith(".file.")
 
 
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writing.sync_folder(tmp_path / "missing")
+    atomic_write.sync_folder(tmp_path / "missing")
 
     def unsupported(_: int) -> None:
         raise OSError(22, "invalid argument")
 
     monkeypatch.setattr(os, "fsync", unsupported)
-    writing.sync_folder(tmp_path)
+    atomic_write.sync_folder(tmp_path)
 
     def broken(_: int) -> None:
         raise OSError(5, "input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="input/output error"):
-        writing.sync_folder(tmp_path)
+        atomic_write.sync_folder(tmp_path)
